@@ -1,0 +1,20 @@
+#include "train/run_config.h"
+
+namespace draftsmith {
+
+double default_gamma(std::int64_t block_size) {
+  if (block_size == 16) return 7;
+  return static_cast<double>(block_size / 2);  // (block_size - 1) / 2 rounded half up
+}
+
+void fill_derived_defaults(RunConfig& config) {
+  TrainConfig& train = config.train;
+  if (!train.steps && !train.epochs) train.steps = 400;
+  if (train.loss.type == LossType::dflash) {
+    if (!train.loss.gamma) train.loss.gamma = default_gamma(config.drafter.block_size);
+  } else if (!train.loss.alpha) {
+    train.loss.alpha = 0.5;
+  }
+}
+
+}  // namespace draftsmith
