@@ -1,0 +1,25 @@
+// Set-up ends with seal(). After it no arena or pinned pool grows, no kernel is prepared, tuned or compiled,
+// and no device or library handle is opened. A violation is counted; with DRAFTSMITH_STRICT_SEAL (debug,
+// tests, CI) it aborts.
+#pragma once
+
+#include <cstdint>
+
+namespace draftsmith {
+
+enum class SetUp { arena, pinned_pool, kernel, handle };
+
+void seal();
+void unseal();  // a run has ended; the next one sets up anew
+bool sealed();
+
+// Every place that allocates device memory, prepares a kernel or opens a handle says so here.
+void count_set_up(SetUp kind);
+
+struct SealReport {
+  std::int64_t before[4] = {};  // by SetUp: what set-up did
+  std::int64_t after[4] = {};   // what happened after seal(): must stay 0
+};
+SealReport seal_report();
+
+}  // namespace draftsmith

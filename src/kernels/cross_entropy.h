@@ -1,0 +1,38 @@
+// Cross entropy of one chunk of logits against hard labels.
+//   nll = log(sum(exp(logits))) - logits[label],   prediction = argmax(logits), the lowest index of equals
+//   grad_logits = weight * (softmax(logits) - onehot(label))
+// Rows with label < 0 are unused: nll 0, prediction -1, gradient 0.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/tensor.h"
+
+namespace draftsmith {
+
+template <typename T>
+struct CrossEntropyForward {
+  Matrix<const float> logits;         // [rows, vocabulary]
+  Vector<const std::int32_t> labels;  // [rows]
+  Vector<float> nll;                  // [rows]
+  Vector<float> log_sum_exp;          // [rows]
+  Vector<std::int32_t> predictions;   // [rows]
+};
+
+template <typename T>
+struct CrossEntropyBackward {
+  Matrix<const float> logits;         // [rows, vocabulary]
+  Vector<const std::int32_t> labels;  // [rows]
+  Vector<const float> log_sum_exp;    // [rows]
+  Vector<const float> weights;        // [rows]
+  Matrix<T> grad_logits;              // [rows, vocabulary]
+};
+
+// predictions[i] = argmax(logits[i]), the lowest index of equals.
+template <typename T>
+struct ArgmaxRows {
+  Matrix<const float> logits;        // [rows, vocabulary]
+  Vector<std::int32_t> predictions;  // [rows]
+};
+
+}  // namespace draftsmith

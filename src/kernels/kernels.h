@@ -1,0 +1,54 @@
+// Every operation of a device as one function pointer. A table is plain data: CPU devices and GPUs live in
+// one process and tests compare them. Passing a Launcher says "this code can launch".
+#pragma once
+
+#include <memory>
+
+#include "kernels/adamw.h"
+#include "kernels/attention.h"
+#include "kernels/block_loss.h"
+#include "kernels/copy.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/head_norm_rope.h"
+#include "kernels/matmul.h"
+#include "kernels/reduce.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/swiglu.h"
+
+namespace draftsmith {
+
+template <typename T>
+struct Kernels {
+  template <typename Arguments>
+  using Launch = void (*)(const Stream&, const Arguments&);
+
+  std::unique_ptr<PreparedMatmul> (*prepare_matmul)(const Device&, const MatmulShape&) = nullptr;
+  void (*matmul)(const Stream&, const PreparedMatmul&, const MatmulOperands&) = nullptr;
+
+  Launch<CopyRows<T>> copy_rows = nullptr;
+  Launch<FillZero> fill_zero = nullptr;
+  Launch<GatherRows<T>> gather_rows = nullptr;
+  Launch<ScatterRows<T>> scatter_rows = nullptr;
+  Launch<RmsNormForward<T>> rmsnorm_forward = nullptr;
+  Launch<RmsNormBackward<T>> rmsnorm_backward = nullptr;
+  Launch<HeadNormRopeForward<T>> head_norm_rope_forward = nullptr;
+  Launch<HeadNormRopeBackward<T>> head_norm_rope_backward = nullptr;
+  Launch<SwigluForward<T>> swiglu_forward = nullptr;
+  Launch<SwigluBackward<T>> swiglu_backward = nullptr;
+  Launch<AttentionForward<T>> attention_forward = nullptr;
+  Launch<AttentionBackward<T>> attention_backward = nullptr;
+  Launch<CrossEntropyForward<T>> cross_entropy_forward = nullptr;
+  Launch<CrossEntropyBackward<T>> cross_entropy_backward = nullptr;
+  Launch<ArgmaxRows<T>> argmax_rows = nullptr;
+  Launch<BlockLoss<T>> block_loss = nullptr;
+  Launch<ColumnSum<T>> column_sum = nullptr;
+  Launch<SumOfSquares<T>> sum_of_squares = nullptr;
+  Launch<PrepareUpdate<T>> prepare_update = nullptr;
+  Launch<AdamWUpdate<T>> adamw_update = nullptr;
+};
+
+// The table of the logical CPU devices, for float and bf16.
+template <typename T>
+const Kernels<T>& cpu_kernels();
+
+}  // namespace draftsmith

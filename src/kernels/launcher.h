@@ -1,0 +1,101 @@
+// Launches operations on one device: launch(RmsNormForward<T>{...}). A launcher that is only measuring runs
+// nothing and prepares every product it meets, so the code of a real pass is also what prepares kernels and
+// finds how much scratch they need; together with a counting Carver it makes the plan.
+#pragma once
+
+#include "kernels/kernels.h"
+#include "kernels/library.h"
+
+namespace draftsmith {
+
+enum class LaunchMode { run, measure };
+
+template <typename T>
+class Launcher {
+ public:
+  Launcher(const Device& device, const Kernels<T>& kernels)
+      : stream_{&device}, kernels_(kernels), library_(device, kernels.prepare_matmul) {}
+
+  void set_mode(LaunchMode mode) { mode_ = mode; }
+  bool measuring() const { return mode_ == LaunchMode::measure; }
+  const Stream& stream() const { return stream_; }
+  MatmulLibrary& library() { return library_; }
+
+  template <typename Out>
+  void operator()(const Matmul<T, Out>& matmul) {
+    const PreparedMatmul& prepared = library_.find(shape_of(matmul));
+    if (measuring()) return;
+    DRAFTSMITH_CHECK(library_.scratch().size >= prepared.scratch_bytes,
+                     "scratch was measured before the run");
+    kernels_.matmul(stream_, prepared,
+                    {.left = matmul.left.data,
+                     .right = matmul.right.data,
+                     .bias = matmul.bias.data,
+                     .output = matmul.output.data,
+                     .scratch = library_.scratch().data});
+  }
+
+  void operator()(const CopyRows<T>& arguments) { run(kernels_.copy_rows, arguments); }
+  void operator()(const FillZero& arguments) { run(kernels_.fill_zero, arguments); }
+  void operator()(const GatherRows<T>& arguments) { run(kernels_.gather_rows, arguments); }
+  void operator()(const ScatterRows<T>& arguments) { run(kernels_.scatter_rows, arguments); }
+  void operator()(const RmsNormForward<T>& arguments) { run(kernels_.rmsnorm_forward, arguments); }
+  void operator()(const RmsNormBackward<T>& arguments) { run(kernels_.rmsnorm_backward, arguments); }
+  void operator()(const HeadNormRopeForward<T>& arguments) {
+    run(kernels_.head_norm_rope_forward, arguments);
+  }
+  void operator()(const HeadNormRopeBackward<T>& arguments) {
+    run(kernels_.head_norm_rope_backward, arguments);
+  }
+  void operator()(const SwigluForward<T>& arguments) { run(kernels_.swiglu_forward, arguments); }
+  void operator()(const SwigluBackward<T>& arguments) { run(kernels_.swiglu_backward, arguments); }
+  void operator()(const AttentionForward<T>& arguments) { run(kernels_.attention_forward, arguments); }
+  void operator()(const AttentionBackward<T>& arguments) { run(kernels_.attention_backward, arguments); }
+  void operator()(const CrossEntropyForward<T>& arguments) { run(kernels_.cross_entropy_forward, arguments); }
+  void operator()(const CrossEntropyBackward<T>& arguments) {
+    run(kernels_.cross_entropy_backward, arguments);
+  }
+  void operator()(const ArgmaxRows<T>& arguments) { run(kernels_.argmax_rows, arguments); }
+  void operator()(const BlockLoss<T>& arguments) { run(kernels_.block_loss, arguments); }
+  void operator()(const ColumnSum<T>& arguments) { run(kernels_.column_sum, arguments); }
+  void operator()(const SumOfSquares<T>& arguments) { run(kernels_.sum_of_squares, arguments); }
+  void operator()(const PrepareUpdate<T>& arguments) { run(kernels_.prepare_update, arguments); }
+  void operator()(const AdamWUpdate<T>& arguments) { run(kernels_.adamw_update, arguments); }
+
+ private:
+  template <typename Arguments>
+  void run(void (*kernel)(const Stream&, const Arguments&), const Arguments& arguments) {
+    if (!measuring()) kernel(stream_, arguments);
+  }
+
+  template <typename Out>
+  static MatmulShape shape_of(const Matmul<T, Out>& matmul) {
+    const bool left_transposed = matmul.form == MatmulForm::tn;
+    const std::int64_t rows = left_transposed ? matmul.left.columns : matmul.left.rows;
+    const std::int64_t depth = left_transposed ? matmul.left.rows : matmul.left.columns;
+    const bool right_transposed = matmul.form == MatmulForm::nt;
+    DRAFTSMITH_CHECK((right_transposed ? matmul.right.columns : matmul.right.rows) == depth,
+                     "the inner sizes of a product agree");
+    DRAFTSMITH_CHECK(matmul.output.rows == rows, "the output has the product's rows");
+    DRAFTSMITH_CHECK((right_transposed ? matmul.right.rows : matmul.right.columns) == matmul.output.columns,
+                     "the output has the product's columns");
+    return {.form = matmul.form,
+            .rows = rows,
+            .columns = matmul.output.columns,
+            .depth = depth,
+            .left_stride = matmul.left.stride,
+            .right_stride = matmul.right.stride,
+            .output_stride = matmul.output.stride,
+            .storage = kDType<T>,
+            .output = kDType<Out>,
+            .accumulate = matmul.accumulate,
+            .bias = matmul.bias.size > 0};
+  }
+
+  Stream stream_;
+  const Kernels<T>& kernels_;
+  MatmulLibrary library_;
+  LaunchMode mode_ = LaunchMode::run;
+};
+
+}  // namespace draftsmith
