@@ -1,6 +1,7 @@
 #include "base/heap.h"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 

@@ -3,7 +3,6 @@
 // device's).
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
