@@ -1,0 +1,168 @@
+#include "app/config_check.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "app/options.h"
+
+namespace draftsmith {
+namespace {
+
+using Findings = std::vector<ConfigFinding>;
+
+void check_required(const RunConfig& config, Findings& findings) {
+  for (const Option& option : all_options()) {
+    if (!option.is_required || !option.get(config).empty()) continue;
+    findings.push_back(
+        {std::string(option.name), fmt::format("'{}' is missing: {}", option.name, option.help)});
+  }
+}
+
+void check_heads(const DrafterConfig& drafter, Findings& findings) {
+  if (drafter.query_heads && drafter.kv_heads && *drafter.query_heads % *drafter.kv_heads != 0) {
+    findings.push_back({"drafter.kv_heads", fmt::format("'drafter.kv_heads' is {}, which must divide "
+                                                        "'drafter.query_heads', {}",
+                                                        *drafter.kv_heads, *drafter.query_heads)});
+  }
+  if (drafter.head_dim && *drafter.head_dim % 2 != 0) {
+    findings.push_back({"drafter.head_dim", fmt::format("'drafter.head_dim' is {}, which must be even: "
+                                                        "rotary positions turn pairs",
+                                                        *drafter.head_dim)});
+  }
+}
+
+void check_taps(const DrafterConfig& drafter, Findings& findings) {
+  for (std::size_t i = 1; i < drafter.taps.size(); ++i) {
+    if (drafter.taps[i] > drafter.taps[i - 1]) continue;
+    findings.push_back({"drafter.taps", fmt::format("'drafter.taps' must ascend without repeats, but {} "
+                                                    "follows {}",
+                                                    drafter.taps[i], drafter.taps[i - 1])});
+    return;
+  }
+}
+
+void check_sliding(const DrafterConfig& drafter, Findings& findings) {
+  const auto& types = drafter.layer_types;
+  if (!types.empty() && static_cast<std::int64_t>(types.size()) != drafter.layers) {
+    findings.push_back({"drafter.layer_types", fmt::format("'drafter.layer_types' names {} layers, but "
+                                                           "'drafter.layers' is {}",
+                                                           types.size(), drafter.layers)});
+  }
+  const bool slides = std::find(types.begin(), types.end(), LayerKind::sliding) != types.end();
+  if (slides && !drafter.sliding_window) {
+    findings.push_back({"drafter.layer_types",
+                        "'drafter.layer_types' has a sliding_attention layer: set "
+                        "'drafter.sliding_window' too"});
+  }
+  if (!slides && drafter.sliding_window) {
+    findings.push_back({"drafter.sliding_window",
+                        "'drafter.sliding_window' is set, but no entry of "
+                        "'drafter.layer_types' is sliding_attention"});
+  }
+  if (drafter.sliding_window && *drafter.sliding_window < drafter.block_size) {
+    findings.push_back({"drafter.sliding_window", fmt::format("'drafter.sliding_window' is {}, which must be "
+                                                              "at least 'drafter.block_size', {}",
+                                                              *drafter.sliding_window, drafter.block_size)});
+  }
+}
+
+void check_budget(const RunConfig& config, Findings& findings) {
+  const TrainConfig& train = config.train;
+  if (train.steps && train.epochs) {
+    findings.push_back({"train.epochs",
+                        "'train.steps' and 'train.epochs' both say how long to train: keep one "
+                        "(train.steps=auto on the command line drops the file's)"});
+  }
+  if (train.context_tokens < config.data.max_length) {
+    findings.push_back({"train.context_tokens",
+                        fmt::format("'train.context_tokens' is {}, but a conversation may have "
+                                    "'data.max_length', {}, and must fit: raise the one or lower the other",
+                                    train.context_tokens, config.data.max_length)});
+  }
+  if (train.anchors_per_document > train.blocks) {
+    findings.push_back({"train.anchors_per_document",
+                        fmt::format("'train.anchors_per_document' is {}, more than the {} of 'train.blocks' "
+                                    "that a micro-batch holds",
+                                    train.anchors_per_document, train.blocks)});
+  }
+}
+
+void check_loss(const LossConfig& loss, Findings& findings) {
+  if (loss.type == LossType::dpace && loss.gamma) {
+    findings.push_back({"train.loss.gamma",
+                        "'train.loss.gamma' has no meaning for the dpace loss, which weighs "
+                        "offsets by confidence: leave it out"});
+  }
+  if (loss.type == LossType::dflash && loss.alpha) {
+    findings.push_back({"train.loss.alpha",
+                        "'train.loss.alpha' belongs to the dpace loss: leave it out, or set "
+                        "'train.loss.type' to dpace"});
+  }
+}
+
+bool names_index_of(std::string_view device, std::string_view kind) {
+  if (!device.starts_with(kind) || device.size() <= kind.size() || device[kind.size()] != ':') return false;
+  const std::string_view index = device.substr(kind.size() + 1);
+  const bool is_number =
+      !index.empty() && index.size() <= 4 && index.find_first_not_of("0123456789") == std::string_view::npos;
+  return is_number && (index == "0" || index.front() != '0');
+}
+
+void check_role(const std::string& option, const std::vector<std::string>& devices, Findings& findings) {
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const std::string& device = devices[i];
+    if (names_index_of(device, "cuda")) {
+      findings.push_back(
+          {option,
+           fmt::format("'{}' names {}, but this build has no CUDA: use cpu:0, cpu:1, ...", option, device)});
+    } else if (!names_index_of(device, "cpu")) {
+      findings.push_back(
+          {option,
+           fmt::format("'{}' names '{}', which is no device: expected cpu:N, as in cpu:0", option, device)});
+    }
+    if (std::find(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(i), device) !=
+        devices.begin() + static_cast<std::ptrdiff_t>(i)) {
+      findings.push_back(
+          {option, fmt::format("'{}' names {} twice: one thread owns one device; number another "
+                               "logical device",
+                               option, device)});
+    }
+  }
+}
+
+void check_file(const std::string& option, const std::string& path, Findings& findings) {
+  if (path.empty() || std::filesystem::is_regular_file(path)) return;
+  findings.push_back({option, fmt::format("'{}' names {}, which is no file; relative paths start in {}",
+                                          option, path, std::filesystem::current_path().string())});
+}
+
+}  // namespace
+
+std::vector<ConfigFinding> check_config(const RunConfig& config) {
+  Findings findings;
+  check_required(config, findings);
+  check_heads(config.drafter, findings);
+  check_taps(config.drafter, findings);
+  check_sliding(config.drafter, findings);
+  check_budget(config, findings);
+  check_loss(config.train.loss, findings);
+  check_role("devices.targets", config.devices.targets, findings);
+  check_role("devices.drafters", config.devices.drafters, findings);
+  return findings;
+}
+
+std::vector<ConfigFinding> check_input_files(const RunConfig& config) {
+  Findings findings;
+  if (!config.target.empty() && !std::filesystem::is_directory(config.target)) {
+    findings.push_back(
+        {"target", fmt::format("'target' names {}, which is no folder; relative paths start in {}",
+                               config.target, std::filesystem::current_path().string())});
+  }
+  check_file("data.train", config.data.train, findings);
+  check_file("data.eval", config.data.eval, findings);
+  return findings;
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,189 @@
+#include "app/options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/core.h>
+
+#include "app/option_table.h"
+
+namespace draftsmith {
+namespace {
+
+std::string range_text(const Option& option) {
+  if (option.type == ValueType::integer) {
+    const auto [least, most] = option.integers;
+    if (most == std::numeric_limits<std::int64_t>::max()) return fmt::format("of {} or more", least);
+    return fmt::format("from {} to {}", least, most);
+  }
+  const RealRange& range = option.reals;
+  return fmt::format("{} {} {} {}", range.excludes_least ? "above" : "from", range.least,
+                     range.excludes_most ? "to below" : "to", range.most);
+}
+
+std::string choices_text(const Option& option) {
+  std::string text;
+  for (std::string_view choice : option.choices) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", choice);
+  }
+  return text;
+}
+
+std::string one_allowed_text(const Option& option) {
+  switch (option.type) {
+    case ValueType::flag:
+      return "true or false";
+    case ValueType::integer:
+      return "an integer " + range_text(option);
+    case ValueType::real:
+      return "a number " + range_text(option);
+    case ValueType::text:
+      return "text";
+    case ValueType::choice:
+      return "one of " + choices_text(option);
+  }
+  return {};
+}
+
+std::string list_allowed_text(const Option& option) {
+  const auto [least, most] = option.entries;
+  const std::string count = least == most ? fmt::format("{} ", least) : "";
+  switch (option.type) {
+    case ValueType::flag:
+      return fmt::format("a list of {}times true or false", count);
+    case ValueType::integer:
+      return fmt::format("a list of {}integers {}", count, range_text(option));
+    case ValueType::real:
+      return fmt::format("a list of {}numbers {}", count, range_text(option));
+    case ValueType::text:
+      return fmt::format("a list of {}texts", count);
+    case ValueType::choice:
+      return fmt::format("a list of {}entries out of {}", count, choices_text(option));
+  }
+  return {};
+}
+
+// Insertions, deletions and replacements that turn one word into the other.
+std::size_t edit_distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= from.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= to.size(); ++j) {
+      const std::size_t replaced = diagonal + (from[i - 1] != to[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+struct SplitName {
+  std::string_view section;
+  std::string_view key;
+};
+
+SplitName split_name(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return {"", name};
+  return {name.substr(0, dot), name.substr(dot + 1)};
+}
+
+// A key in another section costs one edit more than in the same one.
+std::size_t key_distance(std::string_view name, std::string_view known) {
+  const SplitName wanted = split_name(name), found = split_name(known);
+  const std::size_t by_key = edit_distance(wanted.key, found.key) + (wanted.section != found.section);
+  return std::min(by_key, edit_distance(name, known));
+}
+
+std::string default_text(const Option& option) {
+  if (option.is_required) return "required";
+  const OptionValue value = option.get(RunConfig{});
+  if (value.empty()) return option.may_be_auto ? "auto" : "none";
+  std::string text;
+  for (const OptionScalar& scalar : value) text += (text.empty() ? "" : ", ") + scalar_text(scalar);
+  return option.is_list ? "[" + text + "]" : text;
+}
+
+}  // namespace
+
+const std::vector<Option>& all_options() {
+  static const std::vector<Option> table = make_option_table();
+  return table;
+}
+
+const Option* find_option(std::string_view name) {
+  for (const Option& option : all_options()) {
+    if (option.name == name) return &option;
+  }
+  return nullptr;
+}
+
+bool is_allowed(const Option& option, const OptionScalar& scalar) {
+  const auto* integer = std::get_if<std::int64_t>(&scalar);
+  const auto* text = std::get_if<std::string>(&scalar);
+  switch (option.type) {
+    case ValueType::flag:
+      return std::holds_alternative<bool>(scalar);
+    case ValueType::integer:
+      return integer && *integer >= option.integers.least && *integer <= option.integers.most;
+    case ValueType::real: {
+      const auto* real = std::get_if<double>(&scalar);
+      if (!integer && !real) return false;
+      const double value = integer ? static_cast<double>(*integer) : *real;
+      const RealRange& range = option.reals;
+      return std::isfinite(value) && (range.excludes_least ? value > range.least : value >= range.least) &&
+             (range.excludes_most ? value < range.most : value <= range.most);
+    }
+    case ValueType::text:
+      return text && !text->empty();
+    case ValueType::choice:
+      return text && std::find(option.choices.begin(), option.choices.end(), *text) != option.choices.end();
+  }
+  return false;
+}
+
+std::string allowed_text(const Option& option) {
+  std::string text = option.is_list ? list_allowed_text(option) : one_allowed_text(option);
+  if (option.may_be_auto) text += ", or auto";
+  return text;
+}
+
+std::string scalar_text(const OptionScalar& scalar) {
+  if (const auto* flag = std::get_if<bool>(&scalar)) return *flag ? "true" : "false";
+  if (const auto* integer = std::get_if<std::int64_t>(&scalar)) return fmt::format("{}", *integer);
+  if (const auto* real = std::get_if<double>(&scalar)) return fmt::format("{}", *real);
+  return std::get<std::string>(scalar);
+}
+
+std::string option_reference() {
+  std::string text;
+  for (const Option& option : all_options()) {
+    text += fmt::format("  {:<30} {} ({})\n  {:<30}   {}\n", option.name, option.help, default_text(option),
+                        "", allowed_text(option));
+  }
+  return text;
+}
+
+std::string nearest_known_key(std::string_view name) {
+  std::string nearest;
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  const auto consider = [&](std::string_view known) {
+    const std::size_t distance = key_distance(name, known);
+    if (distance >= least) return;
+    least = distance;
+    nearest = known;
+  };
+  for (const Option& option : all_options()) {
+    consider(option.name);
+    for (std::string_view section = split_name(option.name).section; !section.empty();
+         section = split_name(section).section) {
+      consider(section);
+    }
+  }
+  return nearest;
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,116 @@
+#include "app/config_check.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace draftsmith {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// What is found when `spoil` has changed a sound configuration: "option: message", one a line.
+std::string findings_after(const std::function<void(RunConfig&)>& spoil) {
+  RunConfig config;
+  config.target = "folder";
+  config.data.train = "train.jsonl";
+  config.output = "runs/one";
+  spoil(config);
+  std::string text;
+  for (const ConfigFinding& finding : check_config(config))
+    text += finding.option + ": " + finding.message + "\n";
+  return text;
+}
+
+TEST(ConfigCheck, TheDefaultsAreSound) {
+  EXPECT_THAT(findings_after([](RunConfig&) {}), IsEmpty());
+}
+
+TEST(ConfigCheck, ADocumentMustFitTheBudget) {
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.train.context_tokens = run.data.max_length; }),
+              IsEmpty());
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.train.context_tokens = 511; }),
+              HasSubstr("train.context_tokens: 'train.context_tokens' is 511, but a conversation may have "
+                        "'data.max_length', 512, and must fit"));
+}
+
+TEST(ConfigCheck, AnchorsOfADocumentMustFitTheBlocks) {
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.train.anchors_per_document = 256; }), IsEmpty());
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.train.anchors_per_document = 257; }),
+              HasSubstr("'train.anchors_per_document' is 257, more than the 256 of 'train.blocks'"));
+}
+
+TEST(ConfigCheck, StepsAndEpochsExcludeEachOther) {
+  EXPECT_THAT(
+      findings_after([](RunConfig& run) { run.train.steps = 1, run.train.epochs = 1; }),
+      HasSubstr("train.epochs: 'train.steps' and 'train.epochs' both say how long to train: keep one"));
+}
+
+TEST(ConfigCheck, GammaBelongsToDflashAndAlphaToDpace) {
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.train.loss = {.type = LossType::dpace, .gamma = 4}; }),
+              HasSubstr("'train.loss.gamma' has no meaning for the dpace loss"));
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.train.loss.alpha = 0.5; }),
+              HasSubstr("'train.loss.alpha' belongs to the dpace loss"));
+  EXPECT_THAT(
+      findings_after([](RunConfig& run) { run.train.loss = {.type = LossType::dpace, .alpha = 0.5}; }),
+      IsEmpty());
+}
+
+TEST(ConfigCheck, HeadsMustDivide) {
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.drafter.query_heads = 4, run.drafter.kv_heads = 3; }),
+              HasSubstr("'drafter.kv_heads' is 3, which must divide 'drafter.query_heads', 4"));
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.drafter.head_dim = 63; }),
+              HasSubstr("'drafter.head_dim' is 63, which must be even"));
+}
+
+TEST(ConfigCheck, TapsAscendWithoutRepeats) {
+  EXPECT_THAT(findings_after([](RunConfig& run) {
+                run.drafter.taps = {1, 3, 3};
+              }),
+              HasSubstr("'drafter.taps' must ascend without repeats, but 3 follows 3"));
+}
+
+TEST(ConfigCheck, LayerTypesCoverTheLayers) {
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.drafter.layer_types = {LayerKind::full}; }),
+              HasSubstr("'drafter.layer_types' names 1 layers, but 'drafter.layers' is 3"));
+}
+
+TEST(ConfigCheck, ASlidingLayerAndItsWindowComeTogether) {
+  const auto slide = [](RunConfig& run) {
+    run.drafter.layers = 1;
+    run.drafter.layer_types = {LayerKind::sliding};
+  };
+  EXPECT_THAT(findings_after(slide),
+              HasSubstr("has a sliding_attention layer: set 'drafter.sliding_window' too"));
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.drafter.sliding_window = 64; }),
+              HasSubstr("'drafter.sliding_window' is set, but no entry of 'drafter.layer_types'"));
+  const auto windowed = [&](std::int64_t window) {
+    return findings_after([&](RunConfig& run) { slide(run), run.drafter.sliding_window = window; });
+  };
+  EXPECT_THAT(windowed(8), IsEmpty());
+  EXPECT_THAT(windowed(7),
+              HasSubstr("'drafter.sliding_window' is 7, which must be at least 'drafter.block_size', 8"));
+}
+
+TEST(ConfigCheck, OnlyDevicesOfThisBuildAreNamed) {
+  const auto targets = [](const std::vector<std::string>& names) {
+    return findings_after([&](RunConfig& run) { run.devices.targets = names; });
+  };
+  EXPECT_THAT(targets({"cpu:0", "cpu:17"}), IsEmpty());
+  EXPECT_THAT(targets({"cuda:0"}),
+              HasSubstr("'devices.targets' names cuda:0, but this build has no CUDA: use cpu:0, cpu:1, ..."));
+  for (const char* name : {"cpu", "cpu:", "cpu:x", "cpu:01", "cpu:-1", "cpu:99999", "gpu:0", "cpu0"}) {
+    EXPECT_THAT(targets({name}),
+                HasSubstr(std::string("names '") + name + "', which is no device: expected cpu:N"));
+  }
+  EXPECT_THAT(targets({"cpu:0", "cpu:0"}), HasSubstr("'devices.targets' names cpu:0 twice"));
+}
+
+TEST(ConfigCheck, OneDeviceMayHaveBothRoles) {
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.devices.drafters = run.devices.targets; }), IsEmpty());
+}
+
+}  // namespace
+}  // namespace draftsmith
