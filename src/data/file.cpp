@@ -1,0 +1,136 @@
+#include "data/file.h"
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+namespace draftsmith {
+namespace {
+
+// Closes a descriptor at the end of a scope; for descriptors whose close cannot lose written data.
+class ScopedDescriptor {
+ public:
+  explicit ScopedDescriptor(int descriptor) : descriptor_(descriptor) {}
+  ~ScopedDescriptor() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  ScopedDescriptor(const ScopedDescriptor&) = delete;
+  ScopedDescriptor& operator=(const ScopedDescriptor&) = delete;
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+std::filesystem::path temporary_name(const std::filesystem::path& final_path, int attempt) {
+  return parent_folder(final_path) /
+         fmt::format("{}{}-{}-{}", kTemporaryPrefix, final_path.filename().string(), ::getpid(), attempt);
+}
+
+void sync_path(const std::filesystem::path& path, int flags) {
+  const ScopedDescriptor file(::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) throw_file_error(path, "open", errno);
+  if (::fsync(file.get()) != 0) throw_file_error(path, "write to the disk", errno);
+}
+
+}  // namespace
+
+void throw_file_error(const std::filesystem::path& path, std::string_view action, int error_number) {
+  throw Error(
+      fmt::format("{}: cannot {}: {}", path.string(), action, std::generic_category().message(error_number)));
+}
+
+std::filesystem::path parent_folder(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const ScopedDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) throw_file_error(path, "open", errno);
+  struct stat status = {};
+  if (::fstat(file.get(), &status) != 0) throw_file_error(path, "read the size", errno);
+  if (!S_ISREG(status.st_mode))
+    throw Error(fmt::format("{}: expected a file, found a folder or a device", path.string()));
+  if (status.st_size == 0) return;
+  const std::size_t size = static_cast<std::size_t>(status.st_size);
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (address == MAP_FAILED) throw_file_error(path, "map", errno);
+  bytes_ = {static_cast<const std::byte*>(address), size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+AtomicFile::AtomicFile(std::filesystem::path final_path) : final_path_(std::move(final_path)) {
+  for (int attempt = 0; descriptor_ < 0; ++attempt) {
+    temporary_path_ = temporary_name(final_path_, attempt);
+    descriptor_ = ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) throw_file_error(final_path_, "create", errno);
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_path_.empty()) ::unlink(temporary_path_.c_str());
+}
+
+void AtomicFile::append(std::span<const std::byte> bytes) {
+  DRAFTSMITH_CHECK(descriptor_ >= 0, "nothing is written after commit");
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_file_error(final_path_, "write", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void AtomicFile::commit() {
+  DRAFTSMITH_CHECK(descriptor_ >= 0, "a file is committed once");
+  if (::fsync(descriptor_) != 0) throw_file_error(final_path_, "write to the disk", errno);
+  if (::close(std::exchange(descriptor_, -1)) != 0) throw_file_error(final_path_, "close", errno);
+  if (::rename(temporary_path_.c_str(), final_path_.c_str()) != 0)
+    throw_file_error(final_path_, "rename the finished file to this name", errno);
+  temporary_path_.clear();
+  sync_folder(parent_folder(final_path_));
+}
+
+void atomic_write_file(const std::filesystem::path& path, std::string_view contents) {
+  AtomicFile file(path);
+  file.append(std::as_bytes(std::span(contents)));
+  file.commit();
+}
+
+std::string read_text_file(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+void sync_file(const std::filesystem::path& path) { sync_path(path, 0); }
+
+void sync_folder(const std::filesystem::path& path) { sync_path(path, O_DIRECTORY); }
+
+std::filesystem::path create_temporary_folder(const std::filesystem::path& final_path) {
+  for (int attempt = 0;; ++attempt) {
+    std::filesystem::path folder = temporary_name(final_path, attempt);
+    if (::mkdir(folder.c_str(), 0777) == 0) return folder;
+    if (errno != EEXIST) throw_file_error(final_path, "create", errno);
+  }
+}
+
+}  // namespace draftsmith
