@@ -1,0 +1,95 @@
+// The drafter: context features -> keys and values of every layer; draft blocks -> hidden states after the
+// final norm.
+//   c = hidden_norm(fc features)                      [context_tokens, width], the same for every layer
+//   x = embedding[draft_tokens]                       [draft_rows, width]
+//   per layer (layer.h):  x += attention(input_norm(x), c),  x += mlp(post_attention_norm(x))
+//   y = norm(x)
+// Spec: DFlash (arXiv 2602.06036), section 1 of the project's notes. Forward, then backward, in the order of
+// the step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/launcher.h"
+#include "model/layer.h"
+#include "model/micro_batch.h"
+#include "model/rope.h"
+#include "model/shape.h"
+#include "model/weights.h"
+
+namespace draftsmith {
+
+// Saved by the context pass for its backward, and read by every layer's attention.
+template <typename T>
+struct DrafterContext {
+  Matrix<T> projected;        // [context, width]: fc features
+  Vector<float> inverse_rms;  // [context]
+  Matrix<T> normed;           // [context, width]: c
+  Matrix<T> key_value;        // [context, layers * 2 * kv_width]: per layer k (before its norm), then v
+  Matrix<T> keys;             // [context, layers * kv_width]: after norm and rope
+  std::vector<Matrix<float>> key_inverse_rms;  // [context, kv_heads] per layer
+};
+template <typename T>
+DrafterContext<T> carve_drafter_context(Carver& carver, const DrafterShape& shape, std::int64_t rows);
+
+// Everything that a training step keeps on a device beside weights and inputs.
+template <typename T>
+struct DrafterActivations {
+  DrafterContext<T> context;
+  std::vector<LayerSaved<T>> layers;
+  Matrix<T> last_sum;              // [draft_rows, width]: x after the last layer
+  Vector<float> last_inverse_rms;  // [draft_rows]
+  Matrix<T> output;                // [draft_rows, width]: y
+};
+template <typename T>
+DrafterActivations<T> carve_drafter_activations(Carver& carver, const DrafterShape& shape,
+                                                const BatchBudget& budget);
+
+// Gradients that live within one backward pass.
+template <typename T>
+struct DrafterGradients {
+  Matrix<T> output;    // [draft_rows, width]: gradient of y, made by the loss
+  Matrix<T> residual;  // [draft_rows, width]
+  LayerScratch<T> layer;
+  Matrix<T> keys;       // [context, layers * kv_width]
+  Matrix<T> key_value;  // [context, layers * 2 * kv_width]
+  Matrix<T> normed;     // [context, width]
+};
+template <typename T>
+DrafterGradients<T> carve_drafter_gradients(Carver& carver, const DrafterShape& shape,
+                                            const BatchBudget& budget);
+
+template <typename T>
+class Drafter {
+ public:
+  explicit Drafter(const DrafterShape& shape) : shape_(shape) {}
+
+  // Keys and values of `features` [rows, taps * width] at `positions` [rows], for every layer.
+  void context_forward(Launcher<T>& launch, const DrafterWeights<const T>& weights, const RopeTable& rope,
+                       Matrix<const T> features, Vector<const std::int32_t> positions,
+                       const DrafterContext<T>& context) const;
+
+  // The blocks of `batch` over a context that context_forward has filled. embedding is the target's table.
+  void blocks_forward(Launcher<T>& launch, const DrafterWeights<const T>& weights, const RopeTable& rope,
+                      Matrix<const T> embedding, const MicroBatch& batch,
+                      const DrafterActivations<T>& activations) const;
+
+  // From gradients.output to weight gradients, which are added to `weight_gradients`. The target's features
+  // and embedding get none.
+  void backward(Launcher<T>& launch, const DrafterWeights<const T>& weights, const RopeTable& rope,
+                Matrix<const T> features, const MicroBatch& batch, const DrafterActivations<T>& activations,
+                const DrafterGradients<T>& gradients, const DrafterWeights<float>& weight_gradients) const;
+
+  const DrafterShape& shape() const { return shape_; }
+
+ private:
+  void context_backward(Launcher<T>& launch, const DrafterWeights<const T>& weights, const RopeTable& rope,
+                        Matrix<const T> features, const MicroBatch& batch, const DrafterContext<T>& context,
+                        const DrafterGradients<T>& gradients,
+                        const DrafterWeights<float>& weight_gradients) const;
+
+  const DrafterShape shape_;
+};
+
+}  // namespace draftsmith

@@ -1,0 +1,99 @@
+// One drafter layer, forward and backward. Queries come from the draft rows only; keys and values from the
+// context, which every layer shares, and from the draft rows:
+//   h = input_norm(x),  q = rope(q_norm(Wq h)),  [k; v] = Wkv h,  k = rope(k_norm(k))
+//   m = x + Wo attention(q, [context k; k], [context v; v])
+//   next x = m + Wdown (silu(Wgate u) * Wup u),  u = post_attention_norm(m)
+// The residual additions are fused with the norm that follows: the layer receives h ready-normed and hands
+// its last addend to whoever norms next.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/launcher.h"
+#include "model/micro_batch.h"
+#include "model/shape.h"
+#include "model/weights.h"
+
+namespace draftsmith {
+
+// What a layer's forward leaves for its backward.
+template <typename T>
+struct LayerSaved {
+  Matrix<T> input;                   // [rows, width]: x
+  Vector<float> input_inverse_rms;   // [rows]
+  Matrix<T> normed;                  // [rows, width]: h
+  Matrix<T> query;                   // [rows, query_width]: before norm and rope
+  Matrix<T> key_value;               // [rows, 2 * kv_width]: k before norm and rope, v
+  Matrix<float> query_inverse_rms;   // [rows, query_heads]
+  Matrix<float> key_inverse_rms;     // [rows, kv_heads]
+  Matrix<T> rotated_query;           // [rows, query_width]
+  Matrix<T> rotated_key;             // [rows, kv_width]
+  Matrix<T> attention;               // [rows, query_width]
+  Matrix<float> log_sum_exp;         // [rows, query_heads]
+  Matrix<T> middle;                  // [rows, width]: m
+  Vector<float> middle_inverse_rms;  // [rows]
+  Matrix<T> middle_normed;           // [rows, width]: u
+  Matrix<T> gate_up;                 // [rows, 2 * intermediate]
+  Matrix<T> activated;               // [rows, intermediate]
+  Matrix<T> projected;               // [rows, width]: output of o, then of down: the addend handed on
+};
+template <typename T>
+LayerSaved<T> carve_layer_saved(Carver& carver, const DrafterShape& shape, std::int64_t rows);
+
+// Gradients within one layer's backward; reused by every layer.
+template <typename T>
+struct LayerScratch {
+  Matrix<T> activated;  // [rows, intermediate]
+  Matrix<T> gate_up;    // [rows, 2 * intermediate]
+  Matrix<T> normed;     // [rows, width]: of u, then of h
+  Matrix<T> attention;  // [rows, query_width]
+  Matrix<T> query;      // [rows, query_width]
+  Matrix<T> key_value;  // [rows, 2 * kv_width]
+  Matrix<float> delta;  // [rows, query_heads]
+};
+template <typename T>
+LayerScratch<T> carve_layer_scratch(Carver& carver, const DrafterShape& shape, std::int64_t rows);
+
+// One layer's part of the context: slices of DrafterContext.
+template <typename T>
+struct LayerContext {
+  Matrix<const T> keys;    // [context, kv_width]: after norm and rope
+  Matrix<const T> values;  // [context, kv_width]
+};
+
+template <typename T>
+class DrafterLayer {
+ public:
+  DrafterLayer(const DrafterShape& shape, std::int64_t index) : shape_(shape), index_(index) {}
+
+  // Reads saved.normed, leaves saved.middle and saved.projected, whose sum is the next x.
+  void forward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
+               const LayerContext<T>& context, const MicroBatch& batch, const LayerSaved<T>& saved) const;
+
+  struct ContextGradient {
+    Matrix<T> keys;    // [context, kv_width], written
+    Matrix<T> values;  // [context, kv_width], written
+  };
+
+  // residual: on entry the gradient of the layer's output, on return that of its input x. Weight gradients
+  // are added to.
+  void backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
+                const LayerContext<T>& context, const MicroBatch& batch, const LayerSaved<T>& saved,
+                const LayerScratch<T>& scratch, Matrix<T> residual, const ContextGradient& context_gradient,
+                const LayerWeights<float>& weight_gradients) const;
+
+ private:
+  AttentionShape attention_shape() const;
+  ContextIntervals intervals(const MicroBatch& batch) const;
+  void attention_forward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
+                         const LayerContext<T>& context, const MicroBatch& batch,
+                         const LayerSaved<T>& saved) const;
+  void mlp_backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerSaved<T>& saved,
+                    const LayerScratch<T>& scratch, Matrix<T> residual,
+                    const LayerWeights<float>& weight_gradients) const;
+
+  const DrafterShape& shape_;
+  const std::int64_t index_;
+};
+
+}  // namespace draftsmith

@@ -1,0 +1,45 @@
+// The frozen head and the loss, in chunks of rows: gather the supervised rows of y, logits, loss and its
+// gradient, and the gradient of y, all before the next chunk. Whole logits never exist; slot 0, invalid and
+// unsupervised slots never reach the head. Chunks past the last used row are skipped.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/launcher.h"
+#include "model/micro_batch.h"
+
+namespace draftsmith {
+
+// Working memory of one chunk, and what is kept of every row for statistics.
+template <typename T>
+struct LossScratch {
+  Matrix<T> hidden;                  // [loss_chunk_rows, width]
+  Matrix<float> logits;              // [loss_chunk_rows, vocabulary]
+  Matrix<T> grad_logits;             // [loss_chunk_rows, vocabulary]
+  Matrix<T> grad_hidden;             // [loss_chunk_rows, width]
+  Vector<float> log_sum_exp;         // [loss_chunk_rows]
+  Vector<float> weights;             // [loss_chunk_rows]
+  Vector<float> nll;                 // [loss_rows]
+  Vector<std::int32_t> predictions;  // [loss_rows]: argmax of the row's logits, -1 unused
+  Vector<double> sums;               // [LossSums::size(block_size)]: since the last reset
+};
+enum class LossPass { with_gradient, forward_only };
+template <typename T>
+LossScratch<T> carve_loss_scratch(Carver& carver, const BatchBudget& budget, std::int64_t width,
+                                  std::int64_t vocabulary);
+
+template <typename T>
+struct LossRun {
+  LossSettings settings;
+  LossPass pass = LossPass::with_gradient;
+  Matrix<const T> hidden;  // [draft_rows, width]: the drafter's output
+  Matrix<const T> head;    // [vocabulary, width], frozen
+  Matrix<T> grad_hidden;   // [draft_rows, width], written when the pass makes gradients; unscaled
+};
+
+// Adds to scratch.sums; writes nll and predictions of the batch's rows.
+template <typename T>
+void run_loss(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch, const BatchCounts& counts,
+              const BatchBudget& budget, const LossScratch<T>& scratch);
+
+}  // namespace draftsmith
