@@ -1,0 +1,79 @@
+// Byte-pair merges: a word starts as one token a byte; of the neighbouring pairs that have a merge, the one
+// of lowest rank (leftmost on a tie) becomes one token, until no pair has a merge. Long words use a heap, O(n
+// log n). A word that is itself a token, and that its own merges reach, is looked up whole: which tokens
+// those are is worked out once, in the constructor. Constant after construction: any thread may encode, with
+// its own scratch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace draftsmith {
+
+struct BpeToken {
+  std::string bytes;
+  std::int32_t id;
+};
+
+// `left` followed by `right` becomes `result`; the place in the list of merges is the rank.
+struct BpeMerge {
+  std::int32_t left;
+  std::int32_t right;
+  std::int32_t result;
+};
+
+class Bpe {
+ public:
+  // What one encoding thread reuses from word to word.
+  struct Scratch {
+    struct Symbol {
+      std::int32_t id;  // -1 once it is merged into its left neighbour
+      std::int32_t previous;
+      std::int32_t next;
+    };
+    struct Candidate {
+      std::int32_t rank;
+      std::int32_t at;
+    };
+    std::vector<Symbol> symbols;
+    std::vector<Candidate> heap;
+  };
+
+  // Throws Error, naming the byte, when a byte that UTF-8 text can hold has no token.
+  Bpe(const std::vector<BpeToken>& tokens, const std::vector<BpeMerge>& merges);
+
+  // Appends the tokens of one word of at most 2^31 - 1 bytes.
+  void encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
+
+  std::optional<std::int32_t> id_of(std::string_view bytes) const;
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  struct Entry {
+    std::int32_t id;
+    bool merges_to_itself;
+  };
+  struct Merge {
+    std::int32_t rank;
+    std::int32_t result;
+  };
+
+  const Merge* merge_of(std::int32_t left, std::int32_t right) const;
+  void offer(std::int32_t at, Scratch& scratch) const;
+  void merge_word(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
+
+  std::unordered_map<std::string, Entry, Hash, std::equal_to<>> tokens_;
+  std::unordered_map<std::uint64_t, Merge> merges_;  // by left << 32 | right
+  std::array<std::int32_t, 256> byte_ids_;           // -1 for the bytes that UTF-8 never holds
+};
+
+}  // namespace draftsmith
