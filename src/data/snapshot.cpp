@@ -1,0 +1,157 @@
+#include "data/snapshot.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "data/checksum.h"
+#include "data/file.h"
+#include "data/json_fields.h"
+
+namespace draftsmith {
+namespace {
+
+struct ListedFile {
+  std::string name;  // relative to the snapshot's folder
+  std::int64_t size_bytes;
+  std::uint32_t checksum;
+};
+
+ListedFile measure(const std::filesystem::path& folder, const std::string& name) {
+  const MappedFile file(folder / name);
+  return {name, static_cast<std::int64_t>(file.bytes().size()), crc32c(file.bytes())};
+}
+
+std::string write_list(const std::vector<ListedFile>& files) {
+  JsonArray items;
+  for (const ListedFile& file : files)
+    items.push_back({JsonObject{{"name", {file.name}},
+                                {"bytes", {file.size_bytes}},
+                                {"crc32c", {static_cast<std::int64_t>(file.checksum)}}}});
+  return write_json({JsonObject{{"files", {std::move(items)}}}}, JsonLayout::indented);
+}
+
+std::vector<ListedFile> read_list(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kChecksumFile;
+  if (!std::filesystem::exists(path))
+    throw Error(
+        fmt::format("{}: expected a complete snapshot with {}, found no such file; "
+                    "use another checkpoint",
+                    folder.string(), kChecksumFile));
+  const std::string source = path.string();
+  const JsonValue document = parse_json(read_text_file(path), source);
+  std::vector<ListedFile> files;
+  for (const JsonValue& item : JsonFields(source, "", document).list("files")) {
+    const JsonFields fields(source, "files.", item);
+    files.push_back(
+        {.name = fields.text("name"),
+         .size_bytes = fields.integer("bytes", {}),
+         .checksum = static_cast<std::uint32_t>(fields.integer("crc32c", {.least = 0, .most = 0xffffffff}))});
+  }
+  return files;
+}
+
+// Syncs every file and folder below `folder`, then the folder itself.
+void sync_tree(const std::filesystem::path& folder) {
+  for (const auto& item : std::filesystem::recursive_directory_iterator(folder))
+    item.is_directory() ? sync_folder(item.path()) : sync_file(item.path());
+  sync_folder(folder);
+}
+
+void remove_all_of(const std::filesystem::path& path) {
+  std::error_code failure;
+  std::filesystem::remove_all(path, failure);
+  if (failure) throw_file_error(path, "remove", failure.value());
+}
+
+}  // namespace
+
+SnapshotWriter::SnapshotWriter(std::filesystem::path final_path)
+    : final_path_(std::move(final_path)), temporary_path_(create_temporary_folder(final_path_)) {}
+
+SnapshotWriter::~SnapshotWriter() {
+  std::error_code ignored;
+  if (!temporary_path_.empty()) std::filesystem::remove_all(temporary_path_, ignored);
+}
+
+std::filesystem::path SnapshotWriter::file(const std::filesystem::path& name) const {
+  DRAFTSMITH_CHECK(!temporary_path_.empty(), "nothing is written after commit");
+  std::filesystem::path path = temporary_path_ / name;
+  std::error_code failure;
+  std::filesystem::create_directories(path.parent_path(), failure);
+  if (failure) throw_file_error(path.parent_path(), "create", failure.value());
+  return path;
+}
+
+void SnapshotWriter::commit() {
+  DRAFTSMITH_CHECK(!temporary_path_.empty(), "a snapshot is committed once");
+  std::vector<ListedFile> files;
+  for (const auto& item : std::filesystem::recursive_directory_iterator(temporary_path_))
+    if (item.is_regular_file())
+      files.push_back(measure(temporary_path_, item.path().lexically_relative(temporary_path_).string()));
+  std::sort(files.begin(), files.end(),
+            [](const ListedFile& a, const ListedFile& b) { return a.name < b.name; });
+  atomic_write_file(temporary_path_ / kChecksumFile, write_list(files));
+  sync_tree(temporary_path_);
+
+  const bool replaces = std::filesystem::exists(final_path_);
+  if (::renameat2(AT_FDCWD, temporary_path_.c_str(), AT_FDCWD, final_path_.c_str(),
+                  replaces ? RENAME_EXCHANGE : 0) != 0)
+    throw_file_error(final_path_, replaces ? "replace this folder (remove it first)" : "rename to this name",
+                     errno);
+  const std::filesystem::path replaced = std::exchange(temporary_path_, {});
+  sync_folder(parent_folder(final_path_));
+  if (replaces) remove_all_of(replaced);
+}
+
+void verify_snapshot(const std::filesystem::path& folder) {
+  for (const ListedFile& expected : read_list(folder)) {
+    const std::string path = (folder / expected.name).string();
+    constexpr std::string_view kAdvice = "the snapshot is damaged, use another one";
+    if (!std::filesystem::is_regular_file(path))
+      throw Error(
+          fmt::format("{}: expected a file of {} bytes, found none; {}", path, expected.size_bytes, kAdvice));
+    const ListedFile found = measure(folder, expected.name);
+    if (found.size_bytes != expected.size_bytes)
+      throw Error(fmt::format("{}: expected {} bytes, found {}; {}", path, expected.size_bytes,
+                              found.size_bytes, kAdvice));
+    if (found.checksum != expected.checksum)
+      throw Error(fmt::format("{}: expected checksum {:08x}, found {:08x}; {}", path, expected.checksum,
+                              found.checksum, kAdvice));
+  }
+}
+
+bool is_complete_snapshot(const std::filesystem::path& folder) {
+  try {
+    for (const ListedFile& expected : read_list(folder)) {
+      std::error_code failure;
+      const auto size_bytes = std::filesystem::file_size(folder / expected.name, failure);
+      if (failure || static_cast<std::int64_t>(size_bytes) != expected.size_bytes) return false;
+    }
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::vector<std::string> remove_stale_temporaries(const std::filesystem::path& folder) {
+  std::error_code failure;
+  const std::filesystem::directory_iterator items(folder, failure);
+  if (failure) throw_file_error(folder, "list", failure.value());
+  std::vector<std::string> names;
+  for (const auto& item : items)
+    if (item.path().filename().string().starts_with(kTemporaryPrefix))
+      names.push_back(item.path().filename().string());
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) remove_all_of(folder / name);
+  return names;
+}
+
+}  // namespace draftsmith

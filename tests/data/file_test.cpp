@@ -1,0 +1,64 @@
+#include "data/file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "support/expect_error.h"
+#include "support/temporary_folder.h"
+
+namespace draftsmith {
+namespace {
+
+TEST(File, IsReplacedInOneStep) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "a.txt";
+  atomic_write_file(path, "one");
+  atomic_write_file(path, "");
+  EXPECT_EQ(read_text_file(path), "");
+  atomic_write_file(path, std::string("t\0o", 3));
+  EXPECT_EQ(read_text_file(path), std::string("t\0o", 3));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(File, HasTheUsualPermissions) {
+  const TemporaryFolder folder;
+  const mode_t mask = ::umask(022);
+  atomic_write_file(folder.path() / "a", "x");
+  ::umask(mask);
+  struct stat status = {};
+  ASSERT_EQ(::stat((folder.path() / "a").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0644u);
+}
+
+TEST(File, AnAtomicFileThatIsNotCommittedIsRemoved) {
+  const TemporaryFolder folder;
+  {
+    AtomicFile first(folder.path() / "a"), second(folder.path() / "a");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(File, FailuresNameThePathAndTheReason) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "a");
+  expect_error([&] { atomic_write_file(folder.path() / "a", "x"); }, {"/a: cannot rename", "Is a directory"});
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+  expect_error([&] { read_text_file(folder.path() / "b"); }, {"/b: cannot open", "No such file"});
+  expect_error([&] { sync_folder(folder.path() / "b"); }, {"/b: cannot open"});
+}
+
+TEST(File, AMappingMovesWithItsObject) {
+  const TemporaryFolder folder;
+  MappedFile first(folder.write("a", "abc"));
+  const std::byte* address = first.bytes().data();
+  MappedFile second(std::move(first));
+  EXPECT_EQ(second.bytes().data(), address);
+  first = MappedFile(folder.write("b", "bcde"));
+  std::swap(first, second);
+  EXPECT_EQ(first.bytes().size(), 3u);
+  EXPECT_EQ(second.bytes().size(), 4u);
+}
+
+}  // namespace
+}  // namespace draftsmith
