@@ -1,0 +1,171 @@
+#include "metrics/log_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "base/error.h"
+
+namespace draftsmith {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
+  throw Error(path.string() + ": " + what + ": " + std::strerror(errno));
+}
+
+// nlohmann writes a number that is not finite as null.
+struct Writer {
+  Json& json;
+
+  template <typename T>
+  void operator()(const char* name, const T& value) {
+    json[name] = value;
+  }
+  void operator()(const char* name, const OffsetShares& shares) {
+    json[name] = std::vector<double>(shares.values.begin(), shares.values.begin() + shares.count);
+  }
+};
+
+// Throws what nlohmann throws: missing names and wrong types.
+struct Reader {
+  const Json& json;
+
+  template <typename T>
+  void operator()(const char* name, T& value) {
+    value = json.at(name).get<T>();
+  }
+  void operator()(const char* name, double& value) { value = number(json.at(name)); }
+  void operator()(const char* name, OffsetShares& shares) {
+    const Json& list = json.at(name);
+    if (list.size() > shares.values.size())
+      throw Error("at most 31 offsets, found " + std::to_string(list.size()));
+    shares.count = 0;
+    for (const Json& entry : list) shares.values[static_cast<std::size_t>(shares.count++)] = number(entry);
+  }
+
+  static double number(const Json& entry) { return entry.is_null() ? kNotMeasured : entry.get<double>(); }
+};
+
+LogEntry parse_line(const std::string& line) {
+  const Json json = Json::parse(line);
+  if (json.at("kind") == "step") {
+    StepRecord record;
+    visit_step_fields(record, Reader{json});
+    return record;
+  }
+  if (json.at("kind") == "evaluation") {
+    EvaluationRecord record;
+    visit_evaluation_fields(record, Reader{json});
+    return record;
+  }
+  throw Error("a line's kind is step or evaluation");
+}
+
+struct Line {
+  std::string text;  // without the newline
+  LogEntry entry;
+};
+
+std::vector<Line> read_lines(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) fail(path, "the log cannot be read");
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  std::vector<Line> lines;
+  std::size_t begin = 0;
+  // What follows the last newline is torn.
+  for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const std::string line = text.substr(begin, end - begin);
+    try {
+      lines.push_back({line, parse_line(line)});
+    } catch (const std::exception& error) {
+      throw Error(path.string() + ":" + std::to_string(lines.size() + 1) +
+                  ": expected a log entry: " + error.what());
+    }
+  }
+  return lines;
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail(folder, "the folder cannot be opened");
+  const int result = ::fsync(descriptor);
+  ::close(descriptor);
+  if (result != 0) fail(folder, "the folder cannot be synchronized");
+}
+
+}  // namespace
+
+LogFile::LogFile(std::filesystem::path path)
+    : path_(std::move(path)),
+      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+  if (descriptor_ < 0) fail(path_, "the log cannot be opened");
+}
+
+LogFile::~LogFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+LogFile::LogFile(LogFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+void LogFile::write(const StepRecord& record) {
+  Json json;
+  json["kind"] = "step";
+  visit_step_fields(record, Writer{json});
+  append(json.dump() + "\n");
+}
+
+void LogFile::write(const EvaluationRecord& record) {
+  Json json;
+  json["kind"] = "evaluation";
+  visit_evaluation_fields(record, Writer{json});
+  append(json.dump() + "\n");
+}
+
+void LogFile::append(const std::string& lines) {
+  std::size_t done = 0;
+  while (done < lines.size()) {
+    const ssize_t written = ::write(descriptor_, lines.data() + done, lines.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path_, "the log cannot be written");
+    done += static_cast<std::size_t>(written);
+  }
+}
+
+void LogFile::sync() {
+  if (::fdatasync(descriptor_) != 0) fail(path_, "the log cannot be synchronized");
+}
+
+std::vector<LogEntry> read_log(const std::filesystem::path& path) {
+  std::vector<LogEntry> entries;
+  for (Line& line : read_lines(path)) entries.push_back(std::move(line.entry));
+  return entries;
+}
+
+void cut_to_step(const std::filesystem::path& path, std::int64_t step) {
+  if (!std::filesystem::exists(path)) return;
+  const std::filesystem::path aside = path.string() + ".cut";
+  std::string kept;
+  for (const Line& line : read_lines(path)) {
+    const std::int64_t of = std::visit([](const auto& record) { return record.step; }, line.entry);
+    if (of <= step) kept += line.text + "\n";
+  }
+  std::filesystem::remove(aside);  // left by a kill
+  {
+    LogFile file(aside);
+    file.append(kept);
+    file.sync();
+  }
+  std::filesystem::rename(aside, path);
+  sync_folder(path.parent_path());
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,48 @@
+// metrics.jsonl: one JSON object a line, {"kind": "step", ...} or {"kind": "evaluation", ...}, with the names
+// of metrics/record.h. A number that is not finite is null. Each line reaches the file by one write, so a
+// kill leaves at most a torn last line, which the reader passes over.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "metrics/record.h"
+
+namespace draftsmith {
+
+// One thread owns it.
+class LogFile {
+ public:
+  // Opens for appending; makes the file when there is none.
+  explicit LogFile(std::filesystem::path path);
+  ~LogFile();
+  LogFile(LogFile&& other) noexcept;
+  LogFile& operator=(LogFile&&) = delete;
+
+  void write(const StepRecord& record);
+  void write(const EvaluationRecord& record);
+
+  // Whole lines, by one write where the system takes them at once.
+  void append(const std::string& lines);
+
+  // Blocks until what was written is on the disk.
+  void sync();
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_;
+};
+
+using LogEntry = std::variant<StepRecord, EvaluationRecord>;
+
+// In the order of the file. A broken line that is not the last is an error.
+std::vector<LogEntry> read_log(const std::filesystem::path& path);
+
+// Keeps the entries up to and with `step`, and no torn line. The file is written aside and renamed into
+// place, so that a kill leaves the old or the new one. Without a file there is nothing to cut.
+void cut_to_step(const std::filesystem::path& path, std::int64_t step);
+
+}  // namespace draftsmith
