@@ -6,6 +6,8 @@
 #include <fmt/core.h>
 
 #include "app/options.h"
+#include "base/error.h"
+#include "device/device.h"
 
 namespace draftsmith {
 namespace {
@@ -90,44 +92,32 @@ void check_budget(const RunConfig& config, Findings& findings) {
 }
 
 void check_loss(const LossConfig& loss, Findings& findings) {
-  if (loss.type == LossType::dpace && loss.gamma) {
+  if (loss.type == LossKind::dpace && loss.gamma) {
     findings.push_back({"train.loss.gamma",
                         "'train.loss.gamma' has no meaning for the dpace loss, which weighs "
                         "offsets by confidence: leave it out"});
   }
-  if (loss.type == LossType::dflash && loss.alpha) {
+  if (loss.type == LossKind::dflash && loss.alpha) {
     findings.push_back({"train.loss.alpha",
                         "'train.loss.alpha' belongs to the dpace loss: leave it out, or set "
                         "'train.loss.type' to dpace"});
   }
 }
 
-bool names_index_of(std::string_view device, std::string_view kind) {
-  if (!device.starts_with(kind) || device.size() <= kind.size() || device[kind.size()] != ':') return false;
-  const std::string_view index = device.substr(kind.size() + 1);
-  const bool is_number =
-      !index.empty() && index.size() <= 4 && index.find_first_not_of("0123456789") == std::string_view::npos;
-  return is_number && (index == "0" || index.front() != '0');
-}
-
 void check_role(const std::string& option, const std::vector<std::string>& devices, Findings& findings) {
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    const std::string& device = devices[i];
-    if (names_index_of(device, "cuda")) {
-      findings.push_back(
-          {option,
-           fmt::format("'{}' names {}, but this build has no CUDA: use cpu:0, cpu:1, ...", option, device)});
-    } else if (!names_index_of(device, "cpu")) {
-      findings.push_back(
-          {option,
-           fmt::format("'{}' names '{}', which is no device: expected cpu:N, as in cpu:0", option, device)});
-    }
-    if (std::find(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(i), device) !=
-        devices.begin() + static_cast<std::ptrdiff_t>(i)) {
-      findings.push_back(
-          {option, fmt::format("'{}' names {} twice: one thread owns one device; number another "
-                               "logical device",
-                               option, device)});
+  std::vector<DeviceName> seen;
+  for (const std::string& device : devices) {
+    try {
+      const DeviceName name = open_device(DeviceName::parse(device), 1, 1).name;
+      if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+        findings.push_back(
+            {option, fmt::format("'{}' names {} twice: one thread owns one device; number another "
+                                 "logical device",
+                                 option, device)});
+      }
+      seen.push_back(name);
+    } catch (const Error& error) {
+      findings.push_back({option, fmt::format("'{}': {}", option, error.what())});
     }
   }
 }

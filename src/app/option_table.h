@@ -16,15 +16,15 @@ namespace draftsmith {
 template <typename E>
 struct ChoiceNames;  // names in the order of the enumerators
 template <>
-struct ChoiceNames<LayerKind> {
+struct ChoiceNames<LayerKind> {  // as config.json spells them
   static constexpr std::array<std::string_view, 2> kNames{"full_attention", "sliding_attention"};
 };
 template <>
-struct ChoiceNames<ComputeType> {
-  static constexpr std::array<std::string_view, 3> kNames{"auto", "bf16", "float32"};
+struct ChoiceNames<DType> {
+  static constexpr std::array<std::string_view, 2> kNames{"float32", "bf16"};
 };
 template <>
-struct ChoiceNames<LossType> {
+struct ChoiceNames<LossKind> {
   static constexpr std::array<std::string_view, 2> kNames{"dflash", "dpace"};
 };
 template <>

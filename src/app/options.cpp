@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "app/option_table.h"
+#include "base/nearest.h"
 
 namespace draftsmith {
 namespace {
@@ -62,22 +63,6 @@ std::string list_allowed_text(const Option& option) {
       return fmt::format("a list of {}entries out of {}", count, choices_text(option));
   }
   return {};
-}
-
-// Insertions, deletions and replacements that turn one word into the other.
-std::size_t edit_distance(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= from.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= to.size(); ++j) {
-      const std::size_t replaced = diagonal + (from[i - 1] != to[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
 }
 
 struct SplitName {

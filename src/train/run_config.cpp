@@ -10,7 +10,7 @@ double default_gamma(std::int64_t block_size) {
 void fill_derived_defaults(RunConfig& config) {
   TrainConfig& train = config.train;
   if (!train.steps && !train.epochs) train.steps = 400;
-  if (train.loss.type == LossType::dflash) {
+  if (train.loss.type == LossKind::dflash) {
     if (!train.loss.gamma) train.loss.gamma = default_gamma(config.drafter.block_size);
   } else if (!train.loss.alpha) {
     train.loss.alpha = 0.5;

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "kernels/block_loss.h"
+#include "model/shape.h"
+#include "tensor/tensor.h"
+
 namespace draftsmith {
 
-// The spelling in the file is that of config.json: full_attention, sliding_attention.
-enum class LayerKind { full, sliding };
-enum class ComputeType { automatic, bf16, float32 };
-enum class LossType { dflash, dpace };
 enum class ScheduleType { cosine, constant, linear };
 
 // The width is always the target's: the drafter shares its embedding table and head.
@@ -44,7 +44,7 @@ struct DataConfig {
 };
 
 struct LossConfig {
-  LossType type = LossType::dflash;
+  LossKind type = LossKind::dflash;
   std::optional<double> gamma;  // dflash only; default_gamma(block_size); 0 weighs every offset alike
   std::optional<double> alpha;  // dpace only; 0.5
 };
@@ -77,7 +77,7 @@ struct TrainConfig {
   std::int64_t blocks = 256;               // draft blocks in that budget
   std::int64_t anchors_per_document = 16;  // at most
   std::int64_t accumulate = 1;             // micro-batches of each drafter in a step
-  ComputeType compute = ComputeType::automatic;
+  std::optional<DType> compute;            // bf16 where the CPU multiplies it, else float32
   LossConfig loss;
   OptimizerConfig optimizer;
   std::int64_t seed = 0;

@@ -66,8 +66,8 @@ output: runs/x
   EXPECT_EQ(config.data.eval, "b.jsonl");
   EXPECT_EQ(config.train.epochs, 3);
   EXPECT_FALSE(config.train.steps);
-  EXPECT_EQ(config.train.compute, ComputeType::bf16);
-  EXPECT_EQ(config.train.loss.type, LossType::dpace);
+  EXPECT_EQ(config.train.compute, DType::bf16);
+  EXPECT_EQ(config.train.loss.type, LossKind::dpace);
   EXPECT_EQ(config.train.loss.alpha, 0.4);
   EXPECT_FALSE(config.train.loss.gamma);
   EXPECT_THAT(config.train.optimizer.betas, ElementsAre(0.8, 0.95));
@@ -121,7 +121,7 @@ TEST(Config, TheSavedFormReadsBackToTheSameConfiguration) {
   config.drafter.rms_norm_eps = 1.0 / 3.0;
   config.train.optimizer.lr = 0.1 + 0.2;
   config.train.optimizer.betas = {0.1, 0.7};
-  config.train.compute = ComputeType::float32;
+  config.train.compute = DType::float32;
   config.devices.targets = {"cpu:0", "cpu:1"};
   const RunConfig again = parse(save_resolved(config));
   for (const Option& option : all_options()) EXPECT_EQ(option.get(again), option.get(config)) << option.name;
@@ -170,7 +170,7 @@ TEST(Config, AWrongTypeNamesWhatWasExpectedAndFound) {
   EXPECT_THAT(refusal_of_line("train: {optimizer: {lr: fast}}"),
               HasSubstr("must be a number above 0 to 1000000000000; found the text 'fast'"));
   EXPECT_THAT(refusal_of_line("train: {compute: fp8}"),
-              HasSubstr("must be one of auto, bf16, float32; found the text 'fp8'"));
+              HasSubstr("must be one of float32, bf16, or auto; found the text 'fp8'"));
   EXPECT_THAT(
       refusal_of_line("drafter: {layer_types: [full]}"),
       HasSubstr("must be a list of entries out of full_attention, sliding_attention, or auto; found"));

@@ -26,7 +26,7 @@ TEST(RunConfig, DerivedDefaultsFillOnlyWhatTheLossReads) {
   EXPECT_FALSE(config.train.loss.alpha);
 
   RunConfig dpace;
-  dpace.train.loss.type = LossType::dpace;
+  dpace.train.loss.type = LossKind::dpace;
   fill_derived_defaults(dpace);
   EXPECT_EQ(dpace.train.loss.alpha, 0.5);
   EXPECT_FALSE(dpace.train.loss.gamma);
