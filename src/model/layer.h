@@ -88,6 +88,10 @@ class DrafterLayer {
   void attention_forward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
                          const LayerContext<T>& context, const MicroBatch& batch,
                          const LayerSaved<T>& saved) const;
+  void attention_backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
+                          const LayerContext<T>& context, const MicroBatch& batch, const LayerSaved<T>& saved,
+                          const LayerScratch<T>& scratch, const ContextGradient& context_gradient,
+                          const LayerWeights<float>& weight_gradients) const;
   void mlp_backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerSaved<T>& saved,
                     const LayerScratch<T>& scratch, Matrix<T> residual,
                     const LayerWeights<float>& weight_gradients) const;

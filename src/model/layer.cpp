@@ -1,0 +1,211 @@
+#include "model/layer.h"
+
+#include <cmath>
+
+#include "model/linear.h"
+
+namespace draftsmith {
+template <typename T>
+LayerSaved<T> carve_layer_saved(Carver& carver, const DrafterShape& shape, std::int64_t rows) {
+  return {.input = carver.matrix<T>(rows, shape.width),
+          .input_inverse_rms = carver.vector<float>(rows),
+          .normed = carver.matrix<T>(rows, shape.width),
+          .query = carver.matrix<T>(rows, shape.query_width()),
+          .key_value = carver.matrix<T>(rows, 2 * shape.kv_width()),
+          .query_inverse_rms = carver.matrix<float>(rows, shape.query_heads),
+          .key_inverse_rms = carver.matrix<float>(rows, shape.kv_heads),
+          .rotated_query = carver.matrix<T>(rows, shape.query_width()),
+          .rotated_key = carver.matrix<T>(rows, shape.kv_width()),
+          .attention = carver.matrix<T>(rows, shape.query_width()),
+          .log_sum_exp = carver.matrix<float>(rows, shape.query_heads),
+          .middle = carver.matrix<T>(rows, shape.width),
+          .middle_inverse_rms = carver.vector<float>(rows),
+          .middle_normed = carver.matrix<T>(rows, shape.width),
+          .gate_up = carver.matrix<T>(rows, 2 * shape.intermediate),
+          .activated = carver.matrix<T>(rows, shape.intermediate),
+          .projected = carver.matrix<T>(rows, shape.width)};
+}
+
+template <typename T>
+LayerScratch<T> carve_layer_scratch(Carver& carver, const DrafterShape& shape, std::int64_t rows) {
+  return {.activated = carver.matrix<T>(rows, shape.intermediate),
+          .gate_up = carver.matrix<T>(rows, 2 * shape.intermediate),
+          .normed = carver.matrix<T>(rows, shape.width),
+          .attention = carver.matrix<T>(rows, shape.query_width()),
+          .query = carver.matrix<T>(rows, shape.query_width()),
+          .key_value = carver.matrix<T>(rows, 2 * shape.kv_width()),
+          .delta = carver.matrix<float>(rows, shape.query_heads)};
+}
+
+template <typename T>
+AttentionShape DrafterLayer<T>::attention_shape() const {
+  return {.query_heads = shape_.query_heads,
+          .kv_heads = shape_.kv_heads,
+          .head_dim = shape_.head_dim,
+          .block_size = shape_.block_size,
+          .causal_in_block = shape_.sliding(index_) && shape_.causal_in_sliding_layers,
+          .scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim))};
+}
+
+template <typename T>
+ContextIntervals DrafterLayer<T>::intervals(const MicroBatch& batch) const {
+  return {.begin = shape_.sliding(index_) ? batch.sliding_begin : batch.context_begin,
+          .end = batch.context_end};
+}
+
+template <typename T>
+void DrafterLayer<T>::forward(Launcher<T>& launch, const LayerWeights<const T>& weights,
+                              const RopeTable& rope, const LayerContext<T>& context, const MicroBatch& batch,
+                              const LayerSaved<T>& saved) const {
+  attention_forward(launch, weights, rope, context, batch, saved);
+  launch(linear<T>(saved.attention, weights.output, weights.output_bias, saved.projected));
+  launch(RmsNormForward<T>{.input = saved.input,
+                           .addend = saved.projected,
+                           .sum = saved.middle,
+                           .weight = weights.post_attention_norm,
+                           .output = saved.middle_normed,
+                           .inverse_rms = saved.middle_inverse_rms,
+                           .epsilon = shape_.epsilon});
+  launch(linear<T>(saved.middle_normed, weights.gate_up, {}, saved.gate_up));
+  launch(SwigluForward<T>{.gate_up = saved.gate_up, .output = saved.activated});
+  launch(linear<T>(saved.activated, weights.down, {}, saved.projected));
+}
+
+template <typename T>
+void DrafterLayer<T>::attention_forward(Launcher<T>& launch, const LayerWeights<const T>& weights,
+                                        const RopeTable& rope, const LayerContext<T>& context,
+                                        const MicroBatch& batch, const LayerSaved<T>& saved) const {
+  launch(linear<T>(saved.normed, weights.query, weights.query_bias, saved.query));
+  launch(linear<T>(saved.normed, weights.key_value, weights.key_value_bias, saved.key_value));
+  launch(HeadNormRopeForward<T>{.input = saved.query,
+                                .weight = weights.query_norm,
+                                .positions = batch.draft_positions,
+                                .rope = rope,
+                                .output = saved.rotated_query,
+                                .inverse_rms = saved.query_inverse_rms,
+                                .head_dim = shape_.head_dim,
+                                .epsilon = shape_.epsilon});
+  launch(HeadNormRopeForward<T>{.input = saved.key_value.slice_columns(0, shape_.kv_width()),
+                                .weight = weights.key_norm,
+                                .positions = batch.draft_positions,
+                                .rope = rope,
+                                .output = saved.rotated_key,
+                                .inverse_rms = saved.key_inverse_rms,
+                                .head_dim = shape_.head_dim,
+                                .epsilon = shape_.epsilon});
+  launch(
+      AttentionForward<T>{.shape = attention_shape(),
+                          .intervals = intervals(batch),
+                          .query = saved.rotated_query,
+                          .context_key = context.keys,
+                          .context_value = context.values,
+                          .block_key = saved.rotated_key,
+                          .block_value = saved.key_value.slice_columns(shape_.kv_width(), shape_.kv_width()),
+                          .output = saved.attention,
+                          .log_sum_exp = saved.log_sum_exp});
+}
+
+template <typename T>
+void DrafterLayer<T>::mlp_backward(Launcher<T>& launch, const LayerWeights<const T>& weights,
+                                   const LayerSaved<T>& saved, const LayerScratch<T>& scratch,
+                                   Matrix<T> residual, const LayerWeights<float>& weight_gradients) const {
+  launch(linear_weight_gradient<T>(residual, saved.activated, weight_gradients.down));
+  launch(linear_input_gradient<T>(residual, weights.down, scratch.activated));
+  launch(SwigluBackward<T>{
+      .gate_up = saved.gate_up, .grad_output = scratch.activated, .grad_gate_up = scratch.gate_up});
+  launch(linear_weight_gradient<T>(scratch.gate_up, saved.middle_normed, weight_gradients.gate_up));
+  launch(linear_input_gradient<T>(scratch.gate_up, weights.gate_up, scratch.normed));
+  launch(RmsNormBackward<T>{.sum = saved.middle,
+                            .weight = weights.post_attention_norm,
+                            .inverse_rms = saved.middle_inverse_rms,
+                            .grad_output = scratch.normed,
+                            .grad_residual = residual,
+                            .grad_sum = residual,
+                            .grad_weight = weight_gradients.post_attention_norm});
+}
+
+template <typename T>
+void DrafterLayer<T>::attention_backward(Launcher<T>& launch, const LayerWeights<const T>& weights,
+                                         const RopeTable& rope, const LayerContext<T>& context,
+                                         const MicroBatch& batch, const LayerSaved<T>& saved,
+                                         const LayerScratch<T>& scratch,
+                                         const ContextGradient& context_gradient,
+                                         const LayerWeights<float>& weight_gradients) const {
+  const Matrix<T> grad_key = scratch.key_value.slice_columns(0, shape_.kv_width());
+  const Matrix<T> grad_value = scratch.key_value.slice_columns(shape_.kv_width(), shape_.kv_width());
+  launch(
+      AttentionBackward<T>{.shape = attention_shape(),
+                           .intervals = intervals(batch),
+                           .query = saved.rotated_query,
+                           .context_key = context.keys,
+                           .context_value = context.values,
+                           .block_key = saved.rotated_key,
+                           .block_value = saved.key_value.slice_columns(shape_.kv_width(), shape_.kv_width()),
+                           .output = saved.attention,
+                           .log_sum_exp = saved.log_sum_exp,
+                           .grad_output = scratch.attention,
+                           .delta = scratch.delta,
+                           .grad_query = scratch.query,
+                           .grad_context_key = context_gradient.keys,
+                           .grad_context_value = context_gradient.values,
+                           .grad_block_key = grad_key,
+                           .grad_block_value = grad_value});
+  launch(HeadNormRopeBackward<T>{.input = saved.query,
+                                 .weight = weights.query_norm,
+                                 .inverse_rms = saved.query_inverse_rms,
+                                 .positions = batch.draft_positions,
+                                 .rope = rope,
+                                 .grad_output = scratch.query,
+                                 .grad_input = scratch.query,
+                                 .grad_weight = weight_gradients.query_norm,
+                                 .head_dim = shape_.head_dim});
+  launch(HeadNormRopeBackward<T>{.input = saved.key_value.slice_columns(0, shape_.kv_width()),
+                                 .weight = weights.key_norm,
+                                 .inverse_rms = saved.key_inverse_rms,
+                                 .positions = batch.draft_positions,
+                                 .rope = rope,
+                                 .grad_output = grad_key,
+                                 .grad_input = grad_key,
+                                 .grad_weight = weight_gradients.key_norm,
+                                 .head_dim = shape_.head_dim});
+}
+
+template <typename T>
+void DrafterLayer<T>::backward(Launcher<T>& launch, const LayerWeights<const T>& weights,
+                               const RopeTable& rope, const LayerContext<T>& context, const MicroBatch& batch,
+                               const LayerSaved<T>& saved, const LayerScratch<T>& scratch, Matrix<T> residual,
+                               const ContextGradient& context_gradient,
+                               const LayerWeights<float>& weight_gradients) const {
+  mlp_backward(launch, weights, saved, scratch, residual, weight_gradients);
+
+  launch(linear_weight_gradient<T>(residual, saved.attention, weight_gradients.output));
+  add_bias_gradient<T>(launch, residual, weight_gradients.output_bias);
+  launch(linear_input_gradient<T>(residual, weights.output, scratch.attention));
+  attention_backward(launch, weights, rope, context, batch, saved, scratch, context_gradient,
+                     weight_gradients);
+
+  launch(linear_weight_gradient<T>(scratch.query, saved.normed, weight_gradients.query));
+  add_bias_gradient<T>(launch, scratch.query, weight_gradients.query_bias);
+  launch(linear_weight_gradient<T>(scratch.key_value, saved.normed, weight_gradients.key_value));
+  add_bias_gradient<T>(launch, scratch.key_value, weight_gradients.key_value_bias);
+  launch(linear_input_gradient<T>(scratch.query, weights.query, scratch.normed));
+  Matmul<T> from_keys = linear_input_gradient<T>(scratch.key_value, weights.key_value, scratch.normed);
+  from_keys.accumulate = true;
+  launch(from_keys);
+  launch(RmsNormBackward<T>{.sum = saved.input,
+                            .weight = weights.input_norm,
+                            .inverse_rms = saved.input_inverse_rms,
+                            .grad_output = scratch.normed,
+                            .grad_residual = residual,
+                            .grad_sum = residual,
+                            .grad_weight = weight_gradients.input_norm});
+}
+
+template LayerSaved<float> carve_layer_saved(Carver&, const DrafterShape&, std::int64_t);
+template LayerSaved<bf16> carve_layer_saved(Carver&, const DrafterShape&, std::int64_t);
+template LayerScratch<float> carve_layer_scratch(Carver&, const DrafterShape&, std::int64_t);
+template LayerScratch<bf16> carve_layer_scratch(Carver&, const DrafterShape&, std::int64_t);
+template class DrafterLayer<float>;
+template class DrafterLayer<bf16>;
+
+}  // namespace draftsmith

@@ -1,0 +1,83 @@
+#include "model/shape.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+
+namespace draftsmith {
+namespace {
+
+constexpr std::int64_t kSmallestBlock = 2;
+constexpr std::int64_t kLargestBlock = 32;
+
+void require(bool holds, const std::string& message) {
+  if (!holds) throw Error(message);
+}
+
+void check_taps(const DrafterShape& shape) {
+  require(!shape.taps.empty(), "drafter.taps is empty; name at least one target layer");
+  const std::int64_t last = shape.target_layers - 2;
+  for (std::size_t i = 0; i < shape.taps.size(); ++i) {
+    const bool inside = shape.taps[i] >= 0 && shape.taps[i] <= last;
+    const bool increasing = i == 0 || shape.taps[i] > shape.taps[i - 1];
+    require(
+        inside && increasing,
+        fmt::format("drafter.taps [{}] cannot be used: expected strictly increasing layers within 0..{} (the "
+                    "target has {} layers; whether the last one's output is normed differs between serving "
+                    "engines, so it is never tapped). Set drafter.taps explicitly",
+                    fmt::join(shape.taps, ", "), last, shape.target_layers));
+  }
+}
+
+void check_sliding(const DrafterShape& shape) {
+  bool any = false;
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) any = any || shape.sliding(layer);
+  require(!any || shape.sliding_window >= shape.block_size,
+          fmt::format(
+              "drafter.sliding_window {} is smaller than the block of {} slots; expected at least the block",
+              shape.sliding_window, shape.block_size));
+}
+
+}  // namespace
+
+std::vector<std::int64_t> default_taps(std::int64_t target_layers, std::int64_t count) {
+  if (count == 1) return {target_layers / 2};
+  std::vector<std::int64_t> taps;
+  const double start = 1, end = static_cast<double>(target_layers - 3);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double at = start + static_cast<double>(i) * (end - start) / static_cast<double>(count - 1);
+    const double floor = std::floor(at);
+    const bool half = at - floor == 0.5;
+    const bool down = half && std::fmod(floor, 2.0) == 0.0;
+    taps.push_back(static_cast<std::int64_t>(down ? floor : std::floor(at + 0.5)));
+  }
+  return taps;
+}
+
+void check_drafter_shape(const DrafterShape& shape) {
+  require(shape.layers >= 1, fmt::format("drafter.layers is {}; expected at least 1", shape.layers));
+  require(
+      shape.block_size >= kSmallestBlock && shape.block_size <= kLargestBlock,
+      fmt::format(
+          "drafter.block_size is {}; expected {}..{}: slot 0 is the anchor's token and each further slot a "
+          "drafted one",
+          shape.block_size, kSmallestBlock, kLargestBlock));
+  require(shape.query_heads >= 1 && shape.kv_heads >= 1 && shape.query_heads % shape.kv_heads == 0,
+          fmt::format("drafter.query_heads {} must be a multiple of drafter.kv_heads {}", shape.query_heads,
+                      shape.kv_heads));
+  require(shape.head_dim >= 2 && shape.head_dim % 2 == 0 && shape.head_dim <= 256,
+          fmt::format("drafter.head_dim is {}; expected an even number within 2..256", shape.head_dim));
+  require(static_cast<std::int64_t>(shape.layer_kinds.size()) == shape.layers,
+          fmt::format("drafter.layer_types names {} layers; expected one for each of the {} layers",
+                      shape.layer_kinds.size(), shape.layers));
+  require(shape.mask_token_id >= 0 && shape.mask_token_id < shape.vocabulary,
+          fmt::format("drafter.mask_token_id {} is no row of the embedding table; expected 0..{}",
+                      shape.mask_token_id, shape.vocabulary - 1));
+  check_taps(shape);
+  check_sliding(shape);
+}
+
+}  // namespace draftsmith
