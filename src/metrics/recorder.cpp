@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include "base/log.h"
+
 namespace draftsmith {
 namespace {
 
@@ -81,5 +83,11 @@ void Recorder::handle(const EvaluationRecord& record) {
 }
 
 void Recorder::handle(const std::string& message) { progress_.message(message); }
+
+RecorderLogSink::RecorderLogSink(Recorder& recorder) {
+  set_log_sink([&recorder](std::string_view line) { recorder.say(std::string(line)); });
+}
+
+RecorderLogSink::~RecorderLogSink() { set_log_sink({}); }
 
 }  // namespace draftsmith

@@ -23,11 +23,11 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Any thread may call these. They block while the log thread is far behind, and throw its first failure
-  // (a full disk, say).
+  // Any thread may call these. They block while the log thread is far behind. record() throws the log
+  // thread's first failure (a full disk, say); a message is then dropped.
   void record(const StepRecord& record) { push(record); }
   void record(const EvaluationRecord& record) { push(record); }
-  void say(std::string message) { push(std::move(message)); }
+  void say(std::string message) { entries_.push(std::move(message)); }
 
   // Blocks until all that this thread handed over before is on the disk: a checkpoint of step n must not
   // overtake entry n. Throws the first failure.
@@ -62,6 +62,15 @@ class Recorder {
   std::exception_ptr first_failure_ GUARDED_BY(mutex_);
   // Last, so that it sees the others whole.
   std::thread thread_;
+};
+
+// While it lives, the lines of base/log.h are messages of the recorder, which must outlive it.
+class RecorderLogSink {
+ public:
+  explicit RecorderLogSink(Recorder& recorder);
+  ~RecorderLogSink();
+  RecorderLogSink(const RecorderLogSink&) = delete;
+  RecorderLogSink& operator=(const RecorderLogSink&) = delete;
 };
 
 }  // namespace draftsmith

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace draftsmith {
 namespace {
@@ -101,6 +102,20 @@ TEST_F(RecorderTest, AFullDiskReachesWhoFlushesRecordsAndCloses) {
   }
   EXPECT_THROW(recorder.record(StepRecord{.step = 2}), Error);
   EXPECT_THROW(recorder.close(), Error);
+}
+
+TEST_F(RecorderTest, LinesOfTheLogAreMessagesWhileTheSinkLives) {
+  Recorder recorder(LogFile(path_), plain_progress());
+  {
+    const RecorderLogSink sink(recorder);
+    log_info("through the recorder");
+  }
+  testing::internal::CaptureStderr();
+  log_info("straight to stderr");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("straight to stderr"));
+  recorder.close();
+  EXPECT_THAT(out_.str(),
+              testing::AllOf(HasSubstr("through the recorder\n"), testing::Not(HasSubstr("straight"))));
 }
 
 TEST_F(RecorderTest, DestructionWritesWhatIsLeft) {

@@ -1,0 +1,102 @@
+// A new command is a function in commands.h, its arguments in Arguments, and an add_ function here.
+#include "app/command_line.h"
+
+#include <algorithm>
+#include <functional>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include "app/commands.h"
+#include "app/version.h"
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace draftsmith {
+namespace {
+
+constexpr const char* kDescription =
+    "draftsmith trains DFlash drafters: small models that propose a whole block of tokens, which the target "
+    "then checks in one pass.";
+
+struct Arguments {
+  InspectArguments inspect;
+};
+
+// Set by the command that was typed.
+using Chosen = std::function<int()>;
+
+void add_devices(CLI::App& app, Chosen& chosen) {
+  CLI::App* command = app.add_subcommand("devices", "List the devices that a run can name");
+  command->callback([&chosen] { chosen = [] { return run_devices(); }; });
+  command->footer("Example:\n  draftsmith devices\n");
+}
+
+void add_inspect(CLI::App& app, InspectArguments& arguments, Chosen& chosen) {
+  CLI::App* command = app.add_subcommand("inspect", "Show what a model folder or a safetensors file holds");
+  command->add_option("path", arguments.path, "Folder with config.json and weights, or a .safetensors file")
+      ->required();
+  command->callback([&] { chosen = [&] { return run_inspect(arguments); }; });
+  command->footer(
+      "Prints the configuration, then type, shape and bytes of every tensor. Only headers are read.\n\n"
+      "Examples:\n"
+      "  draftsmith inspect examples/demo/target\n"
+      "  draftsmith inspect model.safetensors\n");
+}
+
+int report_usage(const CLI::App& app, const CLI::ParseError& error,
+                 const std::vector<std::string>& arguments) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  const bool names_no_command = !arguments.empty() && arguments.front().front() != '-' &&
+                                std::find(names.begin(), names.end(), arguments.front()) == names.end();
+  if (names_no_command) {
+    fmt::print(stderr, "draftsmith: there is no command '{}'; the nearest is '{}'. All of them: {}\n",
+               arguments.front(), nearest_names(arguments.front(), names, 1).front(), join(names, ", "));
+  } else {
+    const auto chosen = app.get_subcommands();
+    fmt::print(stderr, "draftsmith: {}\nTry: draftsmith {}--help\n", error.what(),
+               chosen.empty() ? "" : chosen.front()->get_name() + " ");
+  }
+  return kExitUsage;
+}
+
+int run_chosen(const Chosen& chosen) {
+  try {
+    return chosen();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "draftsmith: {}\n", error.what());
+    return kExitError;
+  }
+}
+
+}  // namespace
+
+int run_command_line(const std::vector<std::string>& arguments) {
+  CLI::App app(kDescription, "draftsmith");
+  app.set_help_flag("-h,--help", "Explain the command");
+  app.set_version_flag("--version", version_text,
+                       "Name the version, the compiler, CPU features and libraries");
+  app.require_subcommand(1);
+  app.footer(
+      "Each command explains itself: draftsmith COMMAND --help\n\n"
+      "Exit codes: 0 done, 1 an error (its message is on stderr), 2 wrong usage, 130 and 143 stopped by a "
+      "signal\n");
+
+  Arguments read;
+  Chosen chosen;
+  add_devices(app, chosen);
+  add_inspect(app, read.inspect, chosen);
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
+    app.parse(std::move(reversed));
+  } catch (const CLI::Success& asked) {  // --help and --version
+    return app.exit(asked, std::cout, std::cerr);
+  } catch (const CLI::ParseError& error) {
+    return report_usage(app, error, arguments);
+  }
+  return run_chosen(chosen);
+}
+
+}  // namespace draftsmith

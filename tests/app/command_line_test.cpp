@@ -1,0 +1,118 @@
+#include "app/command_line.h"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "app/commands.h"
+
+namespace draftsmith {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+Outcome type(const std::vector<std::string>& arguments) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = run_command_line(arguments);
+  std::fflush(stdout);
+  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+}
+
+TEST(CommandLine, HelpNamesTheCommandsAndTheExitCodes) {
+  const Outcome outcome = type({"--help"});
+  EXPECT_EQ(outcome.code, kExitDone);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("trains DFlash drafters"), HasSubstr("devices"),
+                                 HasSubstr("inspect"), HasSubstr("Exit codes: 0 done, 1 an error")));
+  EXPECT_THAT(outcome.err, IsEmpty());
+}
+
+TEST(CommandLine, EveryCommandExplainsItselfWithAnExample) {
+  for (const char* command : {"devices", "inspect"}) {
+    const Outcome outcome = type({command, "--help"});
+    EXPECT_EQ(outcome.code, kExitDone);
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("Example"), HasSubstr(std::string("  draftsmith ") + command)));
+  }
+}
+
+TEST(CommandLine, VersionNamesBuildCompilerFeaturesAndLibraries) {
+  const Outcome outcome = type({"--version"});
+  EXPECT_EQ(outcome.code, kExitDone);
+  EXPECT_THAT(outcome.out, ContainsRegex("^draftsmith [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_THAT(outcome.out, ContainsRegex("  compiler   (GNU|Clang) [0-9]+"));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("  build      "), HasSubstr("  features   ")));
+  for (const char* library :
+       {"oneDNN", "fmt", "nlohmann_json", "yaml-cpp", "CLI11", "pcre2", "utf8proc", "isa-l"}) {
+    EXPECT_THAT(outcome.out, ContainsRegex(std::string(library) + " [0-9]+\\."));
+  }
+}
+
+TEST(CommandLine, WrongUsageIsExitCodeTwoAndSaysWhatToTry) {
+  Outcome outcome = type({});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("draftsmith: A subcommand is required"), HasSubstr("draftsmith --help")));
+  EXPECT_THAT(outcome.out, IsEmpty());
+
+  outcome = type({"inspekt"});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("draftsmith: there is no command 'inspekt'; the nearest is 'inspect'. All of them: "
+                        "devices, inspect"));
+
+  outcome = type({"inspect"});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("path is required"), HasSubstr("Try: draftsmith inspect --help")));
+
+  outcome = type({"devices", "--fast"});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("--fast"));
+}
+
+TEST(CommandLine, AnErrorIsExitCodeOneAndItsMessage) {
+  const Outcome outcome = type({"inspect", "no/such/folder"});
+  EXPECT_EQ(outcome.code, kExitError);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("draftsmith: no/such/folder: there is no such file or folder"),
+                                 HasSubstr(std::filesystem::current_path().string())));
+}
+
+TEST(CommandLine, DevicesSaysWhatEachNameIsGoodFor) {
+  const Outcome outcome = type({"devices"});
+  EXPECT_EQ(outcome.code, kExitDone);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("cpu:0, cpu:1, ...  logical devices on "), HasSubstr("cuda:0")));
+}
+
+TEST(CommandLine, InspectShowsConfigurationAndTensorsOfAFolder) {
+  const Outcome outcome = type({"inspect", DRAFTSMITH_SOURCE_DIR "/tests/golden/spec_tiny/drafter"});
+  EXPECT_EQ(outcome.code, kExitDone);
+  EXPECT_THAT(outcome.out, HasSubstr("\"block_size\": 8"));
+  EXPECT_THAT(outcome.out, ContainsRegex("fc\\.weight +F32 +32768  \\[64, 128\\]"));
+  EXPECT_THAT(outcome.out, ContainsRegex("[0-9]+ tensors, [0-9]+ elements, [0-9]+ bytes\n$"));
+}
+
+TEST(CommandLine, InspectJoinsShardsAndReadsSingleFiles) {
+  const std::string folder = DRAFTSMITH_SOURCE_DIR "/tests/golden/target_qwen3_wide_head_sharded";
+  EXPECT_THAT(type({"inspect", folder}).out, HasSubstr("model.embed_tokens.weight"));
+  const Outcome outcome = type({"inspect", folder + "/model-00001-of-00005.safetensors"});
+  EXPECT_EQ(outcome.code, kExitDone);
+  EXPECT_THAT(outcome.out, HasSubstr(" tensors, "));
+}
+
+TEST(CommandLine, InspectRefusesAFolderWithoutAModel) {
+  const Outcome outcome = type({"inspect", DRAFTSMITH_SOURCE_DIR "/tests"});
+  EXPECT_EQ(outcome.code, kExitError);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("expected a model folder, with config.json or model.safetensors; it has neither"));
+}
+
+}  // namespace
+}  // namespace draftsmith
