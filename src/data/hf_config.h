@@ -1,0 +1,42 @@
+// The configuration of a target: config.json and generation_config.json of a Hugging Face folder, as plain
+// data. Dense Qwen3, Qwen2 (2.5) and Llama are supported; every other model type, and every feature of these
+// that the target forward does not compute, is an Error that names key, expected and found.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/decoder_config.h"
+
+namespace draftsmith {
+
+struct TargetConfigFile {
+  std::string model_type;                  // "qwen3", "qwen2" or "llama"
+  std::vector<std::string> architectures;  // as the file says, for the model card
+  DecoderConfig decoder;
+  bool tie_word_embeddings = false;  // the head is the embedding table
+  bool qkv_bias = false;             // attention_bias; always for qwen2, whose file does not say it
+  bool output_bias = false;          // attention_bias; never for qwen2
+  bool head_norm = false;            // q_norm and k_norm: qwen3
+  std::vector<std::int64_t> eos_token_ids;
+  std::optional<std::int64_t> bos_token_id;
+  std::optional<std::int64_t> pad_token_id;
+};
+
+TargetConfigFile read_target_config(const std::filesystem::path& folder);
+// `source` names the text in errors.
+TargetConfigFile parse_target_config(std::string_view text, const std::string& source);
+
+struct GenerationConfigFile {
+  std::vector<std::int64_t> eos_token_ids;
+};
+
+// A folder without generation_config.json gives empty lists.
+GenerationConfigFile read_generation_config(const std::filesystem::path& folder);
+GenerationConfigFile parse_generation_config(std::string_view text, const std::string& source);
+
+}  // namespace draftsmith
