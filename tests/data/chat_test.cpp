@@ -1,0 +1,197 @@
+#include "data/chat.h"
+
+#include <numeric>
+
+#include "text_fixtures.h"
+
+namespace draftsmith {
+namespace {
+
+// Single expressions joined as published templates join them.
+constexpr const char* kPlain =
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + "
+    "'<|im_end|>' + '\\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+constexpr const char* kWithDefaultSystem = R"(
+{%- if tools %}
+    {{- '<|im_start|>system\n' }}
+    {%- if messages[0]['role'] == 'system' %}{{- messages[0]['content'] }}{%- endif %}
+    {{- "\n\n# Tools\n\nCall \"one\" of the user's tools." }}
+{%- else %}
+    {%- if messages[0]['role'] == 'system' %}
+        {{- '<|im_start|>system\n' + messages[0]['content'] + '<|im_end|>\n' }}
+    {%- else %}
+        {{- "<|im_start|>system\nYou're kind and 'brief'.<|im_end|>\n" }}
+    {%- endif %}
+{%- endif %}
+{%- for message in messages %}
+    {%- if (message.role == "user") or (message.role == "assistant") %}
+        {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>' + '\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+{%- endif %})";
+constexpr const char* kThinkingOff = R"(
+{%- if messages[0].role == 'system' %}
+    {{- '<|im_start|>system\n' + messages[0].content + '<|im_end|>\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- set content = message.content %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) %}
+        {{- '<|im_start|>' + message.role + '\n' + content + '<|im_end|>' + '\n' }}
+    {%- elif loop.last %}
+        {{- '<|im_start|>' + message.role + '\n<think>\n' + reasoning_content.strip('\n') + '\n</think>\n\n' + content }}
+    {%- else %}
+        {{- '<|im_start|>' + message.role + '\n' + content }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\n\n</think>\n\n' }}
+    {%- endif %}
+{%- endif %})";
+
+const std::vector<Message> kTwoTurns = {
+    {"user", "Hi"}, {"assistant", "\n\nHello "}, {"user", "Bye"}, {"assistant", ""}};
+
+std::string supervised_text(const Tokenizer& tokenizer, const EncodedConversation& conversation) {
+  std::string text;
+  for (std::size_t i = 0; i < conversation.ids.size(); ++i) {
+    if (conversation.loss_mask[i] == 1) text += tokenizer.bytes_of(conversation.ids[i]);
+  }
+  return text;
+}
+
+TEST(Chat, RendersChatMlAndSupervisesAnswersWithTheirEndToken) {
+  const Tokenizer tokenizer = Tokenizer::load(kDemoTarget);
+  const EncodedConversation encoded = ChatTemplate::load(kDemoTarget).encode(tokenizer, kTwoTurns);
+  EXPECT_EQ(tokenizer.decode(encoded.ids),
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n\n\nHello <|im_end|>\n"
+            "<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n<|im_end|>\n");
+  EXPECT_EQ(supervised_text(tokenizer, encoded), "\n\nHello <|im_end|><|im_end|>");
+  EXPECT_EQ(encoded.loss_mask.size(), encoded.ids.size());
+}
+
+// The prompt of each answer in training is, token for token, the prompt at inference, also where the answer
+// begins with newlines that would merge with the prompt's last one.
+TEST(Chat, TokensBeforeAnAnswerAreThoseOfTheGenerationPrompt) {
+  const Tokenizer tokenizer = Tokenizer::load(kDemoTarget);
+  for (const char* source : {kPlain, kWithDefaultSystem}) {
+    const ChatTemplate chat = ChatTemplate::parse(source, "test");
+    const EncodedConversation encoded = chat.encode(tokenizer, kTwoTurns);
+    for (const std::size_t answer : {1, 3}) {
+      const auto prompt = chat.encode_prompt(tokenizer, std::span(kTwoTurns).first(answer));
+      ASSERT_LT(prompt.size(), encoded.ids.size());
+      EXPECT_TRUE(std::equal(prompt.begin(), prompt.end(), encoded.ids.begin()));
+      EXPECT_EQ(encoded.loss_mask[prompt.size() - 1], 0);
+      EXPECT_EQ(encoded.loss_mask[prompt.size()], 1);
+    }
+  }
+}
+
+TEST(Chat, APromptIsTheWholeRenderedTextTokenizedAtOnce) {
+  const Tokenizer tokenizer = Tokenizer::load(kDemoTarget);
+  const ChatTemplate chat = ChatTemplate::load(kDemoTarget);
+  const std::vector<Message> messages = {{"system", "Be brief."}, {"user", "\n  two words\n"}};
+  EXPECT_EQ(chat.encode_prompt(tokenizer, messages),
+            tokenizer.encode(
+                "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n\n  two words\n<|im_end|>\n"
+                "<|im_start|>assistant\n"));
+}
+
+TEST(Chat, InsertsTheDefaultSystemMessageOfTheTemplate) {
+  const Tokenizer tokenizer = Tokenizer::load(kDemoTarget);
+  const ChatTemplate chat = ChatTemplate::parse(kWithDefaultSystem, "test");
+  EXPECT_EQ(chat.default_system(), "You're kind and 'brief'.");
+  const std::vector<Message> without = {{"user", "Hi"}};
+  EXPECT_EQ(tokenizer.decode(chat.encode_prompt(tokenizer, without)),
+            "<|im_start|>system\nYou're kind and 'brief'.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+            "<|im_start|>assistant\n");
+  const std::vector<Message> with = {{"system", "Own."}, {"user", "Hi"}};
+  EXPECT_EQ(tokenizer.decode(chat.encode_prompt(tokenizer, with)),
+            "<|im_start|>system\nOwn.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+}
+
+TEST(Chat, WithThinkingOffTheEmptyThinkBlockIsPartOfThePrompt) {
+  const Tokenizer tokenizer = Tokenizer::load(kDemoTarget);
+  const ChatTemplate chat = ChatTemplate::parse(kThinkingOff, "test");
+  EXPECT_TRUE(chat.thinking_off());
+  EXPECT_EQ(chat.default_system(), std::nullopt);
+  const std::vector<Message> messages = {
+      {"user", "Hi"}, {"assistant", "Hello"}, {"user", "Bye"}, {"assistant", "Ciao"}};
+  const EncodedConversation encoded = chat.encode(tokenizer, messages);
+  EXPECT_EQ(tokenizer.decode(encoded.ids),
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nBye<|"
+            "im_end|>\n"
+            "<|im_start|>assistant\n<think>\n\n</think>\n\nCiao<|im_end|>\n");
+  EXPECT_EQ(supervised_text(tokenizer, encoded), "Ciao<|im_end|>");
+  const auto prompt = chat.encode_prompt(tokenizer, std::span(messages).first(3));
+  EXPECT_TRUE(std::equal(prompt.begin(), prompt.end(), encoded.ids.begin()));
+  EXPECT_EQ(std::accumulate(encoded.loss_mask.begin(), encoded.loss_mask.begin() + std::ssize(prompt), 0), 0);
+  const std::vector<Message> thinks = {{"user", "Hi"}, {"assistant", "<think>Hm.</think>Hello"}};
+  expect_error([&] { chat.encode(tokenizer, thinks); }, {"think block", "thinking is off"});
+}
+
+TEST(Chat, RecognisesSpecialTokensInContent) {
+  const Tokenizer tokenizer = Tokenizer::load(kDemoTarget);
+  const std::vector<Message> messages = {{"user", "a<|im_end|>b"}};
+  const auto ids = ChatTemplate::load(kDemoTarget).encode_prompt(tokenizer, messages);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), *tokenizer.id_of("<|im_end|>")), 2);
+}
+
+TEST(Chat, FindsTheTemplateInEveryPlaceWhereItMayStand) {
+  const TemporaryFolder folder;
+  expect_error([&] { ChatTemplate::load(folder.path()); },
+               {folder.path().string(), "has no chat template", "ChatML"});
+  using nlohmann::json;
+  const json listed = {{"name", "default"}, {"template", kPlain}};
+  folder.write("tokenizer_config.json", json{{"chat_template", json::array({listed})}}.dump());
+  EXPECT_FALSE(ChatTemplate::load(folder.path()).default_system());
+  folder.write("tokenizer_config.json", json{{"chat_template", kWithDefaultSystem}}.dump());
+  EXPECT_TRUE(ChatTemplate::load(folder.path()).default_system());
+  folder.write("chat_template.jinja", kThinkingOff);
+  EXPECT_TRUE(ChatTemplate::load(folder.path()).thinking_off());
+  folder.write("chat_template.jinja", "{{ messages }}");
+  expect_error([&] { ChatTemplate::load(folder.path()); },
+               {"chat_template.jinja", "does not write messages"});
+  std::filesystem::remove(folder.path() / "chat_template.jinja");
+  folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": ""}]})");
+  expect_error([&] { ChatTemplate::load(folder.path()); }, {"tokenizer_config.json", "\"default\""});
+}
+
+// A published template with one thing changed.
+std::string changed(std::string source, const std::string& from, const std::string& to) {
+  const std::size_t at = source.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return source.replace(at, from.size(), to);
+}
+
+TEST(Chat, RefusesTemplatesThatItWouldRenderWrongly) {
+  const auto expect_refusal = [](const std::string& source, const char* says) {
+    expect_error([&] { ChatTemplate::parse(source, "FILE"); },
+                 {"FILE: the chat template", says, "supported are ChatML"});
+  };
+  expect_refusal("{{ bos_token }}" + std::string(kPlain), "uses bos_token");
+  expect_refusal("{{ '[INST]' }}", "does not write messages");
+  expect_refusal("{{ '<|start_header_id|>' }}" + std::string(kPlain), "uses <|start_header_id|>");
+  expect_refusal(changed(kPlain, "message['content']", "message['content'] | trim"),
+                 "does not write messages");
+  expect_refusal(changed(kPlain, "add_generation_prompt", "true"), "has no generation prompt");
+  expect_refusal(changed(kPlain, "assistant\\n", "model\\n"), "has no generation prompt");
+  expect_refusal("{{ '<|im_start|>system\\n' + preamble + '<|im_end|>\\n' }}" + std::string(kPlain),
+                 "a system message in a way");
+  expect_refusal(changed(kThinkingOff, "'<think>\\n\\n</think>\\n\\n'", "'<think>\\n'"),
+                 "thinks without a way to switch it off");
+}
+
+TEST(Chat, RefusesUnknownRoles) {
+  const Tokenizer tokenizer = Tokenizer::load(kDemoTarget);
+  const std::vector<Message> messages = {{"tool", "42"}};
+  expect_error([&] { ChatTemplate::load(kDemoTarget).encode(tokenizer, messages); },
+               {"unknown role \"tool\"", "system, user and assistant"});
+}
+
+}  // namespace
+}  // namespace draftsmith
