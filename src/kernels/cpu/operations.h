@@ -1,0 +1,54 @@
+// The CPU side of every operation, beside its contract's name; kernels.cpp gathers them into the table.
+#pragma once
+
+#include <memory>
+
+#include "kernels/kernels.h"
+
+namespace draftsmith::cpu {
+
+std::unique_ptr<PreparedMatmul> prepare_matmul(const Device& device, const MatmulShape& shape);
+void run_matmul(const Stream& stream, const PreparedMatmul& prepared, const MatmulOperands& operands);
+
+void fill_zero(const Stream& stream, const FillZero& arguments);
+
+template <typename T>
+void copy_rows(const Stream& stream, const CopyRows<T>& arguments);
+template <typename T>
+void gather_rows(const Stream& stream, const GatherRows<T>& arguments);
+template <typename T>
+void scatter_rows(const Stream& stream, const ScatterRows<T>& arguments);
+template <typename T>
+void rmsnorm_forward(const Stream& stream, const RmsNormForward<T>& arguments);
+template <typename T>
+void rmsnorm_backward(const Stream& stream, const RmsNormBackward<T>& arguments);
+template <typename T>
+void head_norm_rope_forward(const Stream& stream, const HeadNormRopeForward<T>& arguments);
+template <typename T>
+void head_norm_rope_backward(const Stream& stream, const HeadNormRopeBackward<T>& arguments);
+template <typename T>
+void swiglu_forward(const Stream& stream, const SwigluForward<T>& arguments);
+template <typename T>
+void swiglu_backward(const Stream& stream, const SwigluBackward<T>& arguments);
+template <typename T>
+void attention_forward(const Stream& stream, const AttentionForward<T>& arguments);
+template <typename T>
+void attention_backward(const Stream& stream, const AttentionBackward<T>& arguments);
+template <typename T>
+void cross_entropy_forward(const Stream& stream, const CrossEntropyForward<T>& arguments);
+template <typename T>
+void cross_entropy_backward(const Stream& stream, const CrossEntropyBackward<T>& arguments);
+template <typename T>
+void argmax_rows(const Stream& stream, const ArgmaxRows<T>& arguments);
+template <typename T>
+void block_loss(const Stream& stream, const BlockLoss<T>& arguments);
+template <typename T>
+void column_sum(const Stream& stream, const ColumnSum<T>& arguments);
+template <typename T>
+void sum_of_squares(const Stream& stream, const SumOfSquares<T>& arguments);
+template <typename T>
+void prepare_update(const Stream& stream, const PrepareUpdate<T>& arguments);
+template <typename T>
+void adamw_update(const Stream& stream, const AdamWUpdate<T>& arguments);
+
+}  // namespace draftsmith::cpu
