@@ -1,0 +1,80 @@
+#include "model/drafter_fixture.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace draftsmith {
+
+template <typename T>
+DrafterFixture<T>::DrafterFixture(const DrafterShape& drafter_shape, const BatchBudget& batch_budget,
+                                  const LossSettings& loss_settings, const Kernels<T>& kernels, int threads)
+    : shape(drafter_shape),
+      budget(batch_budget),
+      table(drafter_weight_table(drafter_shape)),
+      loss_settings_(loss_settings),
+      device_{.name = {}, .threads = threads},
+      drafter_(shape),
+      launch_(device_, kernels) {
+  attach_thread(device_);
+  Carver measure;
+  carve(measure);
+  arena_ = Arena(device_, measure.peak());
+  std::memset(arena_.carver().vector<std::byte>(arena_.bytes()).data, 0xff,
+              arena_.bytes());  // NaN in every type
+  Carver carver = arena_.carver();
+  carve(carver);
+  fill_rope(shape.rope, shape.head_dim, rope_);
+  launch_.set_mode(LaunchMode::measure);
+  run({.loss_chunks = 1});
+  launch_.set_mode(LaunchMode::run);
+  scratch_ = Buffer::on_device(device_, launch_.library().scratch_bytes());
+  launch_.library().set_scratch({scratch_.data(), scratch_.bytes()});
+}
+
+template <typename T>
+void DrafterFixture<T>::carve(Carver& carver) {
+  batch = carve_micro_batch(carver, budget);
+  rope_ = carve_rope(carver, shape.max_positions, shape.head_dim);
+  features = carver.matrix<T>(budget.context_tokens, shape.feature_width());
+  embedding = carver.matrix<T>(shape.vocabulary, shape.width);
+  head = carver.matrix<T>(shape.vocabulary, shape.width);
+  weights = carver.vector<T>(table.size);
+  weight_gradients = carver.vector<float>(table.size);
+  activations = carve_drafter_activations<T>(carver, shape, budget);
+  gradients = carve_drafter_gradients<T>(carver, shape, budget);
+  loss = carve_loss_scratch<T>(carver, budget, shape.width, shape.vocabulary);
+}
+
+template <typename T>
+void DrafterFixture<T>::set_weights(Vector<const float> masters) {
+  std::transform(masters.begin(), masters.end(), weights.begin(), [](float value) { return T(value); });
+}
+
+template <typename T>
+void DrafterFixture<T>::forward(const BatchCounts& counts, LossPass pass) {
+  const auto view = view_weights<const T>(shape, table, weights);
+  drafter_.context_forward(launch_, view, rope_.table(), features, batch.positions, activations.context);
+  drafter_.blocks_forward(launch_, view, rope_.table(), embedding, batch, activations);
+  run_loss<T>(launch_,
+              {.settings = loss_settings_,
+               .pass = pass,
+               .hidden = activations.output,
+               .head = head,
+               .grad_hidden = gradients.output},
+              batch, counts, budget, loss);
+}
+
+template <typename T>
+void DrafterFixture<T>::run(const BatchCounts& counts) {
+  launch_(FillZero{bytes_of(loss.sums)});
+  launch_(FillZero{bytes_of(weight_gradients)});
+  forward(counts, LossPass::with_gradient);
+  drafter_.backward(launch_, view_weights<const T>(shape, table, weights), rope_.table(), features, batch,
+                    activations, gradients, view_weights<float>(shape, table, weight_gradients));
+}
+
+template class DrafterFixture<float>;
+template class DrafterFixture<bf16>;
+
+}  // namespace draftsmith

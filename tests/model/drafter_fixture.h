@@ -1,0 +1,54 @@
+// A drafter with everything it needs on one CPU device, for tests: weights, tables, a micro-batch,
+// activations, gradients. Every byte of working memory starts as NaN, so that what a pass reads it must have
+// written.
+#pragma once
+
+#include <memory>
+
+#include "kernels/launcher.h"
+#include "model/drafter.h"
+#include "model/loss.h"
+#include "tensor/arena.h"
+
+namespace draftsmith {
+
+template <typename T>
+class DrafterFixture {
+ public:
+  DrafterFixture(const DrafterShape& shape, const BatchBudget& budget, const LossSettings& loss,
+                 const Kernels<T>& kernels = cpu_kernels<T>(), int threads = 1);
+
+  // Copies the masters to the weights that the passes read.
+  void set_weights(Vector<const float> masters);
+
+  void forward(const BatchCounts& counts, LossPass pass);
+  // Sums are reset, then one forward, loss and backward; gradients are those of the unscaled sums.
+  void run(const BatchCounts& counts);
+
+  // What tests fill and read.
+  const DrafterShape shape;
+  const BatchBudget budget;
+  const WeightTable table;
+  MicroBatch batch;
+  Matrix<T> features;              // [context_tokens, taps * width]
+  Matrix<T> embedding;             // [vocabulary, width]
+  Matrix<T> head;                  // [vocabulary, width]
+  Vector<T> weights;               // [table.size]
+  Vector<float> weight_gradients;  // [table.size]
+  DrafterActivations<T> activations;
+  DrafterGradients<T> gradients;
+  LossScratch<T> loss;
+
+ private:
+  void carve(Carver& carver);
+
+  const LossSettings loss_settings_;
+  const Device device_;
+  Arena arena_;
+  Buffer scratch_;
+  RopeStorage rope_;
+  Drafter<T> drafter_;
+  Launcher<T> launch_;
+};
+
+}  // namespace draftsmith

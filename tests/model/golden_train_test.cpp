@@ -1,0 +1,55 @@
+// The drafter's training step against right answers made by public Python code and the PyTorch reference.
+#include <gtest/gtest.h>
+
+#include "model/golden_case.h"
+#include "model/rounding_kernels.h"
+
+namespace draftsmith {
+namespace {
+
+std::vector<std::string> trained_cases() {
+  std::vector<std::string> cases;
+  for (const auto& path : golden_training_cases(DRAFTSMITH_SOURCE_DIR "/tests/golden")) {
+    if (!load_golden_case(path).distilled) cases.push_back(path);
+  }
+  return cases;
+}
+
+class GoldenTraining : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenTraining, Float32AgreesWithTheReference) {
+  const GoldenCase golden = load_golden_case(GetParam());
+  const GoldenResult result = run_golden_case<float>(golden);
+  const GoldenErrors errors = golden_errors(golden, result);
+  EXPECT_LE(errors.loss, 1e-5);
+  EXPECT_LE(errors.hidden, 1e-4);
+  EXPECT_LE(errors.worst_gradient, 1e-4) << errors.worst_name;
+  EXPECT_NEAR(result.accuracy, golden.tensors.at("accuracy")[0], 1e-12)
+      << "counts of correct slots are exact";
+  if (const auto runs = golden.tensors.find("leading_correct"); runs != golden.tensors.end()) {
+    EXPECT_EQ(result.runs, runs->second[0]);
+    EXPECT_EQ(result.blocks, runs->second[1]);
+  }
+}
+
+// bf16 may err at most twice as far as float32 code whose weights, inputs and stored activations are rounded
+// to bf16.
+TEST_P(GoldenTraining, Bf16ErrsNoMoreThanTwiceRoundedFloat32) {
+  const GoldenCase golden = load_golden_case(GetParam());
+  const GoldenResult found = run_golden_case<bf16>(golden);
+  const GoldenResult allowed = run_golden_case<float>(golden, rounding_kernels());
+  const GoldenErrors found_errors = golden_errors(golden, found),
+                     allowed_errors = golden_errors(golden, allowed);
+  EXPECT_LE(found_errors.hidden, 2 * allowed_errors.hidden);
+  for (const auto& [name, gradient] : found.gradients) {
+    const auto& expected = golden.tensors.at("grad." + name);
+    EXPECT_LE(relative_error(gradient, expected), 2 * relative_error(allowed.gradients.at(name), expected))
+        << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenTraining, testing::ValuesIn(trained_cases()),
+                         [](const auto& info) { return std::filesystem::path(info.param).stem().string(); });
+
+}  // namespace
+}  // namespace draftsmith
