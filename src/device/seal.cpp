@@ -9,19 +9,22 @@
 namespace draftsmith {
 namespace {
 
-#ifdef DRAFTSMITH_STRICT_SEAL
-constexpr bool kStrict = true;
+#ifdef NDEBUG
+constexpr SealViolation kDefaultViolation = SealViolation::count;
 #else
-constexpr bool kStrict = false;
+constexpr SealViolation kDefaultViolation = SealViolation::abort;
 #endif
 
 // One moment of the whole process, asked from every thread.
 std::atomic<bool> g_sealed{false};
+std::atomic<SealViolation> g_violation{kDefaultViolation};
 std::array<std::atomic<std::int64_t>, 4> g_before{};
 std::array<std::atomic<std::int64_t>, 4> g_after{};
 std::atomic<bool> g_told{false};
 
 }  // namespace
+
+void set_seal_violation(SealViolation violation) { g_violation = violation; }
 
 void seal() {
   for (auto& count : g_after) count = 0;

@@ -9,6 +9,9 @@ namespace draftsmith {
 
 enum class SetUp { arena, pinned_pool, kernel, handle };
 
+enum class SealViolation { count, abort };
+void set_seal_violation(SealViolation violation);
+
 void seal();
 void unseal();  // a run has ended; the next one sets up anew
 bool sealed();

@@ -1,0 +1,39 @@
+# draftsmith: make demo | make test | make golden DIR=folder | make parity
+# Packages come from tools/install_packages.sh, which says what it installs and is silent when nothing is missing.
+BUILD := build/release
+JOBS := $(shell nproc)
+
+.PHONY: all build packages demo test golden parity clean help
+
+all: build
+
+help:
+	@sed -n '1,2p' Makefile
+
+packages:
+	@tools/install_packages.sh
+
+$(BUILD)/build.ninja: CMakeLists.txt CMakePresets.json
+	@cmake --preset release > build-configure.log 2>&1 || { cat build-configure.log; rm -f build-configure.log; exit 1; }
+	@rm -f build-configure.log
+
+build: packages $(BUILD)/build.ninja
+	@cmake --build $(BUILD) --target draftsmith -- -j $(JOBS)
+
+demo: build
+	@tools/demo.sh
+
+test: packages $(BUILD)/build.ninja
+	@cmake --build $(BUILD) -- -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
+
+golden: packages $(BUILD)/build.ninja
+	@test -n "$(DIR)" || { echo "make golden DIR=folder: name the folder that holds train_*.safetensors"; exit 2; }
+	@cmake --build $(BUILD) --target golden_cases -- -j $(JOBS)
+	@$(BUILD)/tests/golden_cases "$(DIR)"
+
+parity: build
+	@tools/parity.sh
+
+clean:
+	@rm -rf build
