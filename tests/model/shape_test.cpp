@@ -1,0 +1,89 @@
+#include "model/shape.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace draftsmith {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+// The published rule, including the rows where rounding half up would differ (30, 34, 62, 22, 94 layers).
+TEST(DefaultTaps, FollowThePublishedRule) {
+  EXPECT_THAT(default_taps(24, 5), ElementsAre(1, 6, 11, 16, 21));
+  EXPECT_THAT(default_taps(28, 5), ElementsAre(1, 7, 13, 19, 25));
+  EXPECT_THAT(default_taps(30, 5), ElementsAre(1, 8, 14, 20, 27));
+  EXPECT_THAT(default_taps(32, 5), ElementsAre(1, 8, 15, 22, 29));
+  EXPECT_THAT(default_taps(34, 5), ElementsAre(1, 8, 16, 24, 31));
+  EXPECT_THAT(default_taps(36, 5), ElementsAre(1, 9, 17, 25, 33));
+  EXPECT_THAT(default_taps(40, 5), ElementsAre(1, 10, 19, 28, 37));
+  EXPECT_THAT(default_taps(48, 5), ElementsAre(1, 12, 23, 34, 45));
+  EXPECT_THAT(default_taps(62, 5), ElementsAre(1, 16, 30, 44, 59));
+  EXPECT_THAT(default_taps(64, 5), ElementsAre(1, 16, 31, 46, 61));
+  EXPECT_THAT(default_taps(22, 5), ElementsAre(1, 6, 10, 14, 19));
+  EXPECT_THAT(default_taps(94, 5), ElementsAre(1, 24, 46, 68, 91));
+  EXPECT_THAT(default_taps(36, 8), ElementsAre(1, 6, 10, 15, 19, 24, 28, 33));
+  EXPECT_THAT(default_taps(48, 8), ElementsAre(1, 7, 14, 20, 26, 32, 39, 45));
+  EXPECT_THAT(default_taps(36, 1), ElementsAre(18));
+}
+
+DrafterShape valid() {
+  return {.layers = 2,
+          .width = 32,
+          .intermediate = 64,
+          .query_heads = 4,
+          .kv_heads = 2,
+          .head_dim = 8,
+          .vocabulary = 100,
+          .max_positions = 64,
+          .target_layers = 6,
+          .block_size = 8,
+          .taps = {1, 3},
+          .mask_token_id = 99,
+          .layer_kinds = {LayerKind::full, LayerKind::full}};
+}
+
+void expect_refused(const DrafterShape& shape, const std::string& message) {
+  EXPECT_THAT([&] { check_drafter_shape(shape); }, ThrowsMessage<Error>(HasSubstr(message)));
+}
+
+TEST(CheckDrafterShape, AcceptsAValidOne) { EXPECT_NO_THROW(check_drafter_shape(valid())); }
+
+TEST(CheckDrafterShape, RefusesTheLastLayerAsATap) {
+  DrafterShape shape = valid();
+  shape.taps = {1, 5};
+  expect_refused(shape, "strictly increasing layers within 0..4");
+}
+
+TEST(CheckDrafterShape, RefusesTheDuplicatesThatTheRuleGivesForATinyTarget) {
+  DrafterShape shape = valid();
+  shape.target_layers = 4;
+  shape.taps = default_taps(4, 3);
+  expect_refused(shape, "Set drafter.taps explicitly");
+}
+
+TEST(CheckDrafterShape, RefusesWhatCannotBeTrained) {
+  DrafterShape shape = valid();
+  shape.block_size = 1;
+  expect_refused(shape, "block_size is 1; expected 2..32");
+  shape = valid();
+  shape.kv_heads = 3;
+  expect_refused(shape, "must be a multiple of drafter.kv_heads 3");
+  shape = valid();
+  shape.mask_token_id = 100;
+  expect_refused(shape, "expected 0..99");
+  shape = valid();
+  shape.layer_kinds = {LayerKind::sliding, LayerKind::full};
+  shape.sliding_window = 7;
+  expect_refused(shape, "sliding_window 7 is smaller than the block of 8");
+  shape = valid();
+  shape.layer_kinds.pop_back();
+  expect_refused(shape, "expected one for each of the 2 layers");
+}
+
+}  // namespace
+}  // namespace draftsmith
