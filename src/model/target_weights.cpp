@@ -1,0 +1,187 @@
+// The target's weights: laid out for fused products (q, k and v in one matrix, gate over up), and read from
+// the tensors of a Hugging Face folder, part by part.
+#include <cmath>
+#include <span>
+#include <string>
+
+#include <fmt/core.h>
+
+#include "data/tensor_store.h"
+#include "model/target.h"
+
+namespace draftsmith {
+namespace {
+
+template <typename T>
+TargetLayerWeights<T> carve_layer(Carver& carver, const TargetShape& shape) {
+  const std::int64_t query_key_value = shape.query_width() + 2 * shape.kv_width();
+  TargetLayerWeights<T> layer;
+  layer.input_norm = carver.vector<T>(shape.width);
+  layer.post_attention_norm = carver.vector<T>(shape.width);
+  if (shape.head_norm) {
+    layer.query_norm = carver.vector<T>(shape.head_dim);
+    layer.key_norm = carver.vector<T>(shape.head_dim);
+  }
+  layer.query_key_value = carver.matrix<T>(query_key_value, shape.width);
+  if (shape.qkv_bias) layer.query_key_value_bias = carver.vector<T>(query_key_value);
+  layer.output = carver.matrix<T>(shape.width, shape.query_width());
+  if (shape.output_bias) layer.output_bias = carver.vector<T>(shape.width);
+  layer.gate_up = carver.matrix<T>(2 * shape.intermediate, shape.width);
+  layer.down = carver.matrix<T>(shape.width, shape.intermediate);
+  return layer;
+}
+
+// Reads tensors by name into views, checking shapes and values.
+template <typename T>
+class Reader {
+ public:
+  explicit Reader(const TensorStore& store) : store_(store) {}
+
+  void matrix(const std::string& name, Matrix<T> out) const {
+    DRAFTSMITH_CHECK(out.stride == out.columns, "weights lie row by row");
+    const std::int64_t expected[] = {out.rows, out.columns};
+    read(name, expected, {out.data, out.rows * out.columns});
+  }
+  void vector(const std::string& name, Vector<T> out) const {
+    const std::int64_t expected[] = {out.size};
+    read(name, expected, out);
+  }
+
+  // A tensor that the configuration says the model has not would be dropped silently.
+  void expect_absent(const std::string& name) const {
+    const TensorEntry* entry = store_.find(name);
+    if (entry == nullptr) return;
+    throw Error(
+        fmt::format("{} is there, but config.json describes a model without it; check model_type and "
+                    "attention_bias in config.json",
+                    entry->label));
+  }
+
+ private:
+  void read(const std::string& name, std::span<const std::int64_t> expected, Vector<T> out) const {
+    const TensorEntry& entry = store_.at(name);
+    check_shape(entry, expected);
+    read_as(entry, std::span<T>(out.data, static_cast<std::size_t>(out.size)));
+    for (std::int64_t i = 0; i < out.size; ++i) {
+      if (std::isfinite(static_cast<float>(out[i]))) continue;
+      throw Error(
+          fmt::format("{} has the value {} at element {}; expected finite numbers. The file is "
+                      "damaged or was saved from a diverged model: fetch it again",
+                      entry.label, static_cast<float>(out[i]), i));
+    }
+  }
+
+  const TensorStore& store_;
+};
+
+template <typename T>
+void load_tables(const TensorStore& store, const TargetShape& shape, const VocabularyTables<T>& tables) {
+  const Reader<T> reader(store);
+  reader.matrix("model.embed_tokens.weight", tables.embedding);
+  if (shape.tied_head) return;
+  if (store.find("lm_head.weight") == nullptr) {
+    throw Error(fmt::format(
+        "{} has no tensor 'lm_head.weight', and config.json does not tie the head to the embedding "
+        "(tie_word_embeddings is not true). The head is never guessed: fetch the missing file, or "
+        "correct config.json if the model is tied",
+        store.folder().string()));
+  }
+  reader.matrix("lm_head.weight", tables.head);
+}
+
+// Parts of a fused vector or matrix, in file order: q, k, v.
+template <typename T>
+void load_query_key_value(const Reader<T>& reader, const std::string& prefix, const TargetShape& shape,
+                          const TargetLayerWeights<T>& layer) {
+  struct Part {
+    const char* name;
+    std::int64_t rows;
+  };
+  const Part parts[] = {
+      {"q_proj", shape.query_width()}, {"k_proj", shape.kv_width()}, {"v_proj", shape.kv_width()}};
+  std::int64_t first = 0;
+  for (const Part& part : parts) {
+    const std::string name = prefix + "self_attn." + part.name;
+    reader.matrix(name + ".weight", layer.query_key_value.slice_rows(first, part.rows));
+    if (shape.qkv_bias) {
+      reader.vector(name + ".bias", layer.query_key_value_bias.slice(first, part.rows));
+    } else {
+      reader.expect_absent(name + ".bias");
+    }
+    first += part.rows;
+  }
+}
+
+template <typename T>
+void load_layer(const Reader<T>& reader, const std::string& prefix, const TargetShape& shape,
+                const TargetLayerWeights<T>& layer) {
+  reader.vector(prefix + "input_layernorm.weight", layer.input_norm);
+  reader.vector(prefix + "post_attention_layernorm.weight", layer.post_attention_norm);
+  if (shape.head_norm) {
+    reader.vector(prefix + "self_attn.q_norm.weight", layer.query_norm);
+    reader.vector(prefix + "self_attn.k_norm.weight", layer.key_norm);
+  } else {
+    reader.expect_absent(prefix + "self_attn.q_norm.weight");
+  }
+  load_query_key_value(reader, prefix, shape, layer);
+  reader.matrix(prefix + "self_attn.o_proj.weight", layer.output);
+  if (shape.output_bias) {
+    reader.vector(prefix + "self_attn.o_proj.bias", layer.output_bias);
+  } else {
+    reader.expect_absent(prefix + "self_attn.o_proj.bias");
+  }
+  reader.matrix(prefix + "mlp.gate_proj.weight", layer.gate_up.slice_rows(0, shape.intermediate));
+  reader.matrix(prefix + "mlp.up_proj.weight",
+                layer.gate_up.slice_rows(shape.intermediate, shape.intermediate));
+  reader.matrix(prefix + "mlp.down_proj.weight", layer.down);
+}
+
+}  // namespace
+
+template <typename T>
+VocabularyTables<T> carve_vocabulary_tables(Carver& carver, const TargetShape& shape) {
+  VocabularyTables<T> tables;
+  tables.embedding = carver.matrix<T>(shape.vocabulary, shape.width);
+  tables.head = shape.tied_head ? tables.embedding : carver.matrix<T>(shape.vocabulary, shape.width);
+  return tables;
+}
+
+template <typename T>
+TargetWeights<T> carve_target_weights(Carver& carver, const TargetShape& shape, std::int64_t layers) {
+  DRAFTSMITH_CHECK(layers >= 0 && layers <= shape.layers, "the first layers of the target");
+  TargetWeights<T> weights{.tables = carve_vocabulary_tables<T>(carver, shape)};
+  for (std::int64_t i = 0; i < layers; ++i) weights.layers.push_back(carve_layer<T>(carver, shape));
+  weights.norm = carver.vector<T>(shape.width);
+  return weights;
+}
+
+template <typename T>
+void load_vocabulary_tables(const std::filesystem::path& folder, const TargetShape& shape,
+                            const VocabularyTables<T>& tables) {
+  load_tables(TensorStore(folder), shape, tables);
+}
+
+template <typename T>
+void load_target_weights(const std::filesystem::path& folder, const TargetShape& shape,
+                         const TargetWeights<T>& weights) {
+  const TensorStore store(folder);
+  load_tables(store, shape, weights.tables);
+  const Reader<T> reader(store);
+  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+    load_layer(reader, fmt::format("model.layers.{}.", i), shape, weights.layers[i]);
+  }
+  reader.vector("model.norm.weight", weights.norm);
+}
+
+#define DRAFTSMITH_INSTANTIATE(T)                                                               \
+  template VocabularyTables<T> carve_vocabulary_tables<T>(Carver&, const TargetShape&);         \
+  template TargetWeights<T> carve_target_weights<T>(Carver&, const TargetShape&, std::int64_t); \
+  template void load_vocabulary_tables<T>(const std::filesystem::path&, const TargetShape&,     \
+                                          const VocabularyTables<T>&);                          \
+  template void load_target_weights<T>(const std::filesystem::path&, const TargetShape&,        \
+                                       const TargetWeights<T>&);
+DRAFTSMITH_INSTANTIATE(float)
+DRAFTSMITH_INSTANTIATE(bf16)
+#undef DRAFTSMITH_INSTANTIATE
+
+}  // namespace draftsmith

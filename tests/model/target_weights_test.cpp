@@ -1,0 +1,129 @@
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "data/safetensors.h"
+#include "data/safetensors_writer.h"
+#include "model/target.h"
+#include "model/target_shape.h"
+#include "support/expect_error.h"
+#include "support/temporary_folder.h"
+#include "tensor/arena.h"
+
+namespace draftsmith {
+namespace {
+
+const std::filesystem::path kGolden = std::filesystem::path(DRAFTSMITH_SOURCE_DIR) / "tests/golden";
+
+// Weights of a folder, read with a shape that may not be its own.
+template <typename T>
+struct LoadedTarget {
+  LoadedTarget(const std::filesystem::path& folder, const TargetShape& shape) {
+    Carver counting;
+    carve_target_weights<T>(counting, shape, shape.layers);
+    arena = Arena(Device{}, counting.peak());
+    Carver carver = arena.carver();
+    weights = carve_target_weights<T>(carver, shape, shape.layers);
+    load_target_weights(folder, shape, weights);
+  }
+
+  Arena arena;
+  TargetWeights<T> weights;
+};
+
+void expect_refused(const std::filesystem::path& folder, const TargetShape& shape,
+                    std::initializer_list<std::string_view> parts) {
+  expect_error([&] { LoadedTarget<float>(folder, shape); }, parts);
+}
+
+// A copy of a golden target's weights in which one value is replaced.
+void write_with_value(const std::filesystem::path& folder, const std::filesystem::path& out,
+                      const std::string& tensor, float value) {
+  const SafetensorsFile file(folder / "model.safetensors");
+  std::vector<TensorDeclaration> declared;
+  for (const std::string& name : file.names()) {
+    declared.push_back({.name = name, .type = FileType::f32, .shape = file.at(name).shape});
+  }
+  SafetensorsWriter writer(out / "model.safetensors", declared);
+  for (const std::string& name : file.names()) {
+    std::vector<float> values(static_cast<std::size_t>(file.at(name).elements()));
+    read_as(file.at(name), std::span<float>(values));
+    if (name == tensor) values[3] = value;
+    writer.write(name, values);
+  }
+  writer.finish();
+}
+
+TEST(TargetWeightsTest, AMissingHeadIsNotGuessed) {
+  const auto folder = kGolden / "target_qwen2_tied";
+  TargetShape shape = read_target_shape(folder);
+  ASSERT_TRUE(shape.tied_head);
+  shape.tied_head = false;
+  expect_refused(folder, shape, {"lm_head.weight", "tie_word_embeddings"});
+}
+
+TEST(TargetWeightsTest, ATiedHeadIsTheEmbeddingItself) {
+  const auto folder = kGolden / "target_qwen2_tied";
+  const LoadedTarget<float> target(folder, read_target_shape(folder));
+  EXPECT_EQ(target.weights.tables.head.data, target.weights.tables.embedding.data);
+}
+
+TEST(TargetWeightsTest, AWrongShapeNamesTheTensor) {
+  const auto folder = kGolden / "target_qwen3";
+  TargetShape shape = read_target_shape(folder);
+  shape.intermediate = 96;
+  expect_refused(folder, shape, {"model.layers.0.mlp.gate_proj.weight", "[112, 64]", "[96, 64]"});
+}
+
+TEST(TargetWeightsTest, ALayerTooManyNamesTheTensor) {
+  const auto folder = kGolden / "target_llama";
+  TargetShape shape = read_target_shape(folder);
+  shape.layers = 5;
+  expect_refused(folder, shape, {"model.layers.4.input_layernorm.weight"});
+}
+
+TEST(TargetWeightsTest, BiasesAndHeadNormsThatTheShapeLacksAreNotDropped) {
+  TargetShape qwen2 = read_target_shape(kGolden / "target_qwen2_tied");
+  qwen2.qkv_bias = false;
+  expect_refused(kGolden / "target_qwen2_tied", qwen2, {"self_attn.q_proj.bias", "attention_bias"});
+  TargetShape qwen3 = read_target_shape(kGolden / "target_qwen3");
+  qwen3.head_norm = false;
+  expect_refused(kGolden / "target_qwen3", qwen3, {"self_attn.q_norm.weight", "model_type"});
+}
+
+TEST(TargetWeightsTest, ValuesThatAreNotFiniteNameTheTensor) {
+  const auto folder = kGolden / "target_llama";
+  const std::string tensor = "model.layers.2.self_attn.v_proj.weight";
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    const TemporaryFolder broken;
+    write_with_value(folder, broken.path(), tensor, value);
+    expect_refused(broken.path(), read_target_shape(folder), {tensor, "element 3", "finite"});
+  }
+}
+
+// q, k and v lie below one another, gate over up: each part is the file's tensor.
+TEST(TargetWeightsTest, FusedMatricesHoldTheFilesTensorsInOrder) {
+  const auto folder = kGolden / "target_llama";
+  const TargetShape shape = read_target_shape(folder);
+  const LoadedTarget<float> target(folder, shape);
+  const SafetensorsFile file(folder / "model.safetensors");
+  const auto expect_rows = [&](Matrix<float> fused, std::int64_t first, const std::string& name) {
+    const TensorEntry& entry = file.at("model.layers.1." + name);
+    std::vector<float> values(static_cast<std::size_t>(entry.elements()));
+    read_as(entry, std::span<float>(values));
+    EXPECT_TRUE(std::equal(values.begin(), values.end(), fused.row(first))) << name;
+  };
+  const TargetLayerWeights<float>& layer = target.weights.layers[1];
+  expect_rows(layer.query_key_value, 0, "self_attn.q_proj.weight");
+  expect_rows(layer.query_key_value, shape.query_width(), "self_attn.k_proj.weight");
+  expect_rows(layer.query_key_value, shape.query_width() + shape.kv_width(), "self_attn.v_proj.weight");
+  expect_rows(layer.gate_up, 0, "mlp.gate_proj.weight");
+  expect_rows(layer.gate_up, shape.intermediate, "mlp.up_proj.weight");
+}
+
+}  // namespace
+}  // namespace draftsmith
