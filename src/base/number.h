@@ -47,7 +47,7 @@ inline constexpr double kUnitRoundoff = 0;
 template <>
 inline constexpr double kUnitRoundoff<float> = 0x1p-24;
 template <>
-inline constexpr double kUnitRoundoff<bf16> = 0x1p-8 / 2;
+inline constexpr double kUnitRoundoff<bf16> = 0x1p-8;
 template <>
 inline constexpr double kUnitRoundoff<double> = 0x1p-53;
 

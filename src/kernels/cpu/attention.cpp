@@ -191,10 +191,11 @@ void differentiate_scores(BackwardTiles& tiles, const Visibility& seen, std::int
   const std::int64_t first = seen.first_vector() * kLanes, last = first + seen.vectors() * kLanes;
   for (std::int64_t i = seen.first_row; i < seen.last_row; ++i) {
     for (std::int64_t column = i * kTileKeys + first; column < i * kTileKeys + last; column += kLanes) {
-      const Lanes scores = load(tiles.probabilities + column) - tiles.log_sum_exp[i];
-      const Lanes p = visible(seen, i, column - i * kTileKeys) ? exp(scores) : Lanes{};
-      store(tiles.probabilities + column, p);
-      store(tiles.grad_scores + column, p * (load(tiles.grad_scores + column) - tiles.delta[i]));
+      const IntLanes mask = visible(seen, i, column - i * kTileKeys);
+      const Lanes p = exp(load(tiles.probabilities + column) - tiles.log_sum_exp[i]);
+      const Lanes grad_p = load(tiles.grad_scores + column) - tiles.delta[i];
+      store(tiles.probabilities + column, mask ? p : Lanes{});
+      store(tiles.grad_scores + column, mask ? p * grad_p : Lanes{});
     }
   }
 }

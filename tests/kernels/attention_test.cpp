@@ -1,0 +1,448 @@
+// Attention against the plain formula in double: forward, backward, and what a row's bits may depend on.
+#include "kernels/attention.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/kernels.h"
+#include "reference/attention.h"
+#include "support/budget.h"
+#include "support/complex_step.h"
+#include "support/devices.h"
+#include "support/guard.h"
+
+namespace draftsmith::test {
+namespace {
+
+struct Layout {
+  std::string name;
+  std::int64_t query_heads, kv_heads, head_dim, block_size;
+  bool causal;
+  std::vector<std::int64_t> documents;             // context rows of each
+  std::vector<std::vector<std::int64_t>> anchors;  // of each document; negative: an invalid block
+  std::int64_t window = 0;                         // 0: none
+};
+
+void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
+
+AttentionShape shape_of(const Layout& layout) {
+  return {.query_heads = layout.query_heads,
+          .kv_heads = layout.kv_heads,
+          .head_dim = layout.head_dim,
+          .block_size = layout.block_size,
+          .causal_in_block = layout.causal,
+          .scale = 1 / std::sqrt(static_cast<float>(layout.head_dim))};
+}
+
+// Draft blocks as in training: offset o of anchor a sees [max(0, a + o - (W - 1)), a) of its document.
+AttentionCase blocks_of(const Layout& layout) {
+  AttentionCase at{.shape = shape_of(layout)};
+  for (std::size_t document = 0; document < layout.documents.size(); ++document) {
+    for (const std::int64_t anchor : layout.anchors[document]) {
+      for (std::int64_t offset = 0; offset < layout.block_size; ++offset) {
+        const std::int64_t low = layout.window == 0 ? 0 : anchor + offset - (layout.window - 1);
+        const std::int64_t begin =
+            std::min(std::max<std::int64_t>(0, low), std::max<std::int64_t>(0, anchor));
+        at.begin.push_back(static_cast<std::int32_t>(at.context_rows + begin));
+        at.end.push_back(static_cast<std::int32_t>(anchor < 0 ? -1 : at.context_rows + anchor));
+      }
+    }
+    at.context_rows += layout.documents[document];
+  }
+  return at;
+}
+
+// Every row of every document, seeing up to itself.
+AttentionCase prefill_of(const Layout& layout) {
+  AttentionCase at{.shape = shape_of(layout)};
+  for (const std::int64_t length : layout.documents) {
+    for (std::int64_t row = 0; row < length; ++row) {
+      const std::int64_t begin =
+          layout.window == 0 ? 0 : std::max<std::int64_t>(0, row - (layout.window - 1));
+      at.begin.push_back(static_cast<std::int32_t>(at.context_rows + begin));
+      at.end.push_back(static_cast<std::int32_t>(at.context_rows + row + 1));
+    }
+    at.context_rows += length;
+  }
+  return at;
+}
+
+AttentionCase case_of(const Layout& layout) {
+  return layout.block_size > 0 ? blocks_of(layout) : prefill_of(layout);
+}
+
+// The operands of one call, strided, and everything that it writes.
+template <typename T>
+struct Operands {
+  AttentionCase at;
+  Guarded<T> query, context_key, context_value, block_key, block_value, output, grad_output;
+  Guarded<T> grad_query, grad_context_key, grad_context_value, grad_block_key, grad_block_value;
+  Guarded<float> log_sum_exp, delta;
+
+  explicit Operands(const AttentionCase& wanted) : at(wanted) {
+    const std::int64_t width = at.shape.query_heads * at.shape.head_dim;
+    const std::int64_t kv_width = at.shape.kv_heads * at.shape.head_dim;
+    const std::int64_t block_rows = at.shape.block_size > 0 ? at.rows() : 0;
+    const auto fill = [](Guarded<T>& tensor, std::int64_t rows, std::int64_t columns, std::int64_t gap,
+                         std::uint32_t which) {
+      tensor = Guarded<T>(rows, columns, gap, which % 3);
+      if (which > 0) tensor.fill_normal(which);
+    };
+    fill(query, at.rows(), width, 3, 1);
+    fill(context_key, at.context_rows, kv_width, 5, 2);
+    fill(context_value, at.context_rows, kv_width, 0, 3);
+    fill(block_key, block_rows, kv_width, 1, 4);
+    fill(block_value, block_rows, kv_width, 7, 5);
+    fill(grad_output, at.rows(), width, 2, 6);
+    fill(output, at.rows(), width, 4, 0);
+    fill(grad_query, at.rows(), width, 1, 0);
+    fill(grad_context_key, at.context_rows, kv_width, 3, 0);
+    fill(grad_context_value, at.context_rows, kv_width, 2, 0);
+    fill(grad_block_key, block_rows, kv_width, 1, 0);
+    fill(grad_block_value, block_rows, kv_width, 9, 0);
+    log_sum_exp = Guarded<float>(at.rows(), at.shape.query_heads, 1);
+    delta = Guarded<float>(at.rows(), at.shape.query_heads, 2);
+  }
+
+  ContextIntervals intervals() const { return {{at.begin.data(), at.rows()}, {at.end.data(), at.rows()}}; }
+
+  void forward(int threads = 1) {
+    const Device device = cpu_device(threads);
+    cpu_kernels<T>().attention_forward({&device}, {.shape = at.shape,
+                                                   .intervals = intervals(),
+                                                   .query = query.matrix(),
+                                                   .context_key = context_key.matrix(),
+                                                   .context_value = context_value.matrix(),
+                                                   .block_key = block_key.matrix(),
+                                                   .block_value = block_value.matrix(),
+                                                   .output = output.matrix(),
+                                                   .log_sum_exp = log_sum_exp.matrix()});
+  }
+
+  void backward(int threads = 1) {
+    const Device device = cpu_device(threads);
+    cpu_kernels<T>().attention_backward({&device}, {.shape = at.shape,
+                                                    .intervals = intervals(),
+                                                    .query = query.matrix(),
+                                                    .context_key = context_key.matrix(),
+                                                    .context_value = context_value.matrix(),
+                                                    .block_key = block_key.matrix(),
+                                                    .block_value = block_value.matrix(),
+                                                    .output = output.matrix(),
+                                                    .log_sum_exp = log_sum_exp.matrix(),
+                                                    .grad_output = grad_output.matrix(),
+                                                    .delta = delta.matrix(),
+                                                    .grad_query = grad_query.matrix(),
+                                                    .grad_context_key = grad_context_key.matrix(),
+                                                    .grad_context_value = grad_context_value.matrix(),
+                                                    .grad_block_key = grad_block_key.matrix(),
+                                                    .grad_block_value = grad_block_value.matrix()});
+  }
+
+  AttentionInputs<double> inputs() {
+    return {query.values(), context_key.values(), context_value.values(), block_key.values(),
+            block_value.values()};
+  }
+
+  std::vector<Guarded<T>*> gradients() {
+    return {&grad_query, &grad_context_key, &grad_context_value, &grad_block_key, &grad_block_value};
+  }
+
+  void expect_guards_intact() {
+    output.expect_guards_intact();
+    log_sum_exp.expect_guards_intact();
+    delta.expect_guards_intact();
+    for (Guarded<T>* gradient : gradients()) gradient->expect_guards_intact();
+  }
+
+  std::vector<std::byte> result_bits() {
+    std::vector<std::byte> bits = output.bits();
+    const auto append = [&](const std::vector<std::byte>& more) {
+      bits.insert(bits.end(), more.begin(), more.end());
+    };
+    append(log_sum_exp.bits());
+    for (Guarded<T>* gradient : gradients()) append(gradient->bits());
+    return bits;
+  }
+};
+
+// What the budgets are made of.
+struct Magnitudes {
+  double query_norm, key_norm, value_norm, grad_norm;  // largest Euclidean norm of a head's row
+  double score;                                        // bounds sum |q k| scale, by Cauchy and Schwarz
+  double grad_probability;                             // bounds sum |grad_o v|
+};
+
+double largest_norm(const std::vector<double>& values, std::int64_t head_dim) {
+  double largest = 0, sum = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    sum += values[i] * values[i];
+    if ((i + 1) % static_cast<std::size_t>(head_dim) != 0) continue;
+    largest = std::max(largest, std::sqrt(sum));
+    sum = 0;
+  }
+  return largest;
+}
+
+Magnitudes magnitudes_of(const AttentionCase& at, const AttentionInputs<double>& inputs,
+                         const std::vector<double>& grad_output) {
+  const std::int64_t head_dim = at.shape.head_dim;
+  Magnitudes sizes{.query_norm = largest_norm(inputs.query, head_dim),
+                   .key_norm = std::max(largest_norm(inputs.context_key, head_dim),
+                                        largest_norm(inputs.block_key, head_dim)),
+                   .value_norm = std::max(largest_norm(inputs.context_value, head_dim),
+                                          largest_norm(inputs.block_value, head_dim)),
+                   .grad_norm = largest_norm(grad_output, head_dim)};
+  sizes.score = sizes.query_norm * sizes.key_norm * static_cast<double>(at.shape.scale);
+  sizes.grad_probability = sizes.grad_norm * sizes.value_norm;
+  return sizes;
+}
+
+std::int64_t most_keys(const AttentionCase& at) {
+  std::size_t most = 0;
+  for (std::int64_t row = 0; row < at.rows(); ++row) most = std::max(most, visible_keys(at, row).size());
+  return static_cast<std::int64_t>(most);
+}
+
+// Roundings, in units of the float's, that a probability carries: those of two scores (its own and the
+// normalizer's, D terms and the scale each), of the exponential, and of the sum over keys.
+std::int64_t probability_terms(const AttentionCase& at, const Magnitudes& sizes) {
+  const double score = static_cast<double>(at.shape.head_dim + 4) * sizes.score;
+  return static_cast<std::int64_t>(2 * score) + most_keys(at) + 8;
+}
+
+template <typename T>
+void expect_forward(Operands<T>& run) {
+  const AttentionInputs<double> inputs = run.inputs();
+  const Magnitudes sizes = magnitudes_of(run.at, inputs, run.grad_output.values());
+  const std::int64_t terms = probability_terms(run.at, sizes) + most_keys(run.at) + 4;
+  const double largest_value =
+      std::max(largest_magnitude(inputs.context_value), largest_magnitude(inputs.block_value));
+  expect_close(run.output.values(), attention_reference(run.at, inputs),
+               {.stored_as = kDType<T>, .terms = terms, .scale = largest_value});
+}
+
+// Entry by entry: grad_value sums p * grad_o; the others sum ds, whose error is p times that of
+// (grad_o v - delta) plus the relative error of p; the largest sum of p over the rows that see a key (`mass`)
+// bounds how much of it one key collects.
+template <typename T>
+void expect_backward(Operands<T>& run) {
+  const AttentionInputs<double> inputs = run.inputs();
+  const std::vector<double> grad_output = run.grad_output.values();
+  const AttentionInputs<double> expected =
+      attention_gradient_reference(run.at, inputs, run.output.values(), grad_output);
+  const std::vector<double> ones(grad_output.size(), 1.0);
+  const AttentionInputs<double> masses = attention_gradient_reference(run.at, inputs, ones, ones);
+  const double mass =
+      std::max(largest_magnitude(masses.context_value), largest_magnitude(masses.block_value));
+
+  const Magnitudes sizes = magnitudes_of(run.at, inputs, grad_output);
+  const std::int64_t head_dim = run.at.shape.head_dim;
+  const std::int64_t packed_rows = run.at.rows() * run.at.shape.query_heads / run.at.shape.kv_heads;
+  const std::int64_t p_terms = probability_terms(run.at, sizes);
+  const std::int64_t ds_terms = p_terms + head_dim + 4;
+  const double ds_scale = 2 * sizes.grad_probability * static_cast<double>(run.at.shape.scale);
+  const double largest_key =
+      std::max(largest_magnitude(inputs.context_key), largest_magnitude(inputs.block_key));
+  const Budget query{
+      .stored_as = kDType<T>, .terms = ds_terms + most_keys(run.at), .scale = ds_scale * largest_key};
+  const Budget key{.stored_as = kDType<T>,
+                   .terms = ds_terms + packed_rows,
+                   .scale = ds_scale * mass * largest_magnitude(inputs.query)};
+  const Budget value{
+      .stored_as = kDType<T>, .terms = p_terms + packed_rows, .scale = mass * largest_magnitude(grad_output)};
+  expect_close(run.grad_query.values(), expected.query, query);
+  expect_close(run.grad_context_key.values(), expected.context_key, key);
+  expect_close(run.grad_block_key.values(), expected.block_key, key);
+  expect_close(run.grad_context_value.values(), expected.context_value, value);
+  expect_close(run.grad_block_value.values(), expected.block_value, value);
+}
+
+class AttentionTest : public testing::TestWithParam<Layout> {};
+
+template <typename T>
+void expect_formula(const Layout& layout) {
+  Operands<T> run(case_of(layout));
+  run.forward();
+  expect_forward(run);
+  run.backward();
+  expect_backward(run);
+  run.expect_guards_intact();
+}
+
+TEST_P(AttentionTest, MatchesTheFormulaInFloat) { expect_formula<float>(GetParam()); }
+TEST_P(AttentionTest, MatchesTheFormulaInBf16) { expect_formula<bf16>(GetParam()); }
+
+TEST_P(AttentionTest, TheNumberOfThreadsChangesNoBit) {
+  Operands<float> one(case_of(GetParam()));
+  one.forward();
+  one.backward();
+  for (const int threads : {2, 3}) {
+    Operands<float> many(case_of(GetParam()));
+    many.forward(threads);
+    many.backward(threads);
+    EXPECT_TRUE(one.result_bits() == many.result_bits()) << threads << " threads";
+  }
+}
+
+// Anchors at 0 (no context), at the end, neighbours, across tile edges; documents of one token; invalid
+// blocks.
+const std::vector<Layout> kLayouts{
+    {"Gqa2Dim16", 4, 2, 16, 8, false, {5, 1, 130}, {{0, 4, -1}, {0}, {1, 63, 64, 65, 129}}},
+    {"Gqa1Dim64Causal", 2, 2, 64, 7, true, {70, 40}, {{0, 1, 69}, {39, -1, -1}}},
+    {"Gqa4Dim80", 4, 1, 80, 4, false, {200}, {{0, 127, 128, 129, 199}}},
+    {"Gqa2Dim128", 2, 1, 128, 16, true, {66, 3}, {{64, 65}, {2}}},
+    {"Block2OddDim", 2, 1, 6, 2, false, {20}, {{0, 3, 19}}},
+    {"Block32ManyPackedRows", 4, 1, 16, 32, true, {90}, {{10, 80}}},
+    {"AllInvalid", 2, 1, 16, 4, false, {10}, {{-1, -1}}},
+    {"WindowBelow", 2, 1, 16, 8, false, {100}, {{15, 16, 17, 99}}, 15},
+    {"WindowAt", 2, 1, 16, 8, true, {100}, {{15, 16, 17, 99}}, 16},
+    {"WindowAbove", 2, 1, 16, 8, false, {100}, {{15, 16, 17, 99}}, 17},
+    {"WindowOfOne", 2, 1, 16, 8, true, {100}, {{0, 1, 99}}, 1},
+    {"WindowOverTiles", 2, 1, 16, 8, true, {300}, {{70, 299}}, 140},
+    {"Prefill", 4, 2, 64, 0, false, {1, 75, 2, 140}, {}},
+    {"PrefillManyHeads", 14, 2, 16, 0, false, {33, 80}, {}},
+    {"PrefillWindow", 2, 1, 16, 0, false, {90}, {}, 16},
+};
+INSTANTIATE_TEST_SUITE_P(Layouts, AttentionTest, testing::ValuesIn(kLayouts),
+                         [](const auto& param) { return param.param.name; });
+
+TEST(AttentionReferenceTest, GradientIsTheDerivativeByComplexStep) {
+  const AttentionCase at = blocks_of({"", 2, 1, 4, 3, true, {6, 4}, {{0, 5, -1}, {3}}, 4});
+  Operands<float> run(at);
+  const AttentionInputs<double> inputs = run.inputs();
+  const std::vector<double> grad_output = run.grad_output.values();
+  const AttentionInputs<double> gradient =
+      attention_gradient_reference(at, inputs, attention_reference(at, inputs), grad_output);
+  const auto expect_derivative = [&](std::vector<double> AttentionInputs<double>::*real,
+                                     std::vector<Complex> AttentionInputs<Complex>::*member) {
+    const auto derivative = complex_step_gradient(inputs.*real, [&](const std::vector<Complex>& moved) {
+      AttentionInputs<Complex> all{{inputs.query.begin(), inputs.query.end()},
+                                   {inputs.context_key.begin(), inputs.context_key.end()},
+                                   {inputs.context_value.begin(), inputs.context_value.end()},
+                                   {inputs.block_key.begin(), inputs.block_key.end()},
+                                   {inputs.block_value.begin(), inputs.block_value.end()}};
+      all.*member = moved;
+      return dot(grad_output, attention_reference(at, all));
+    });
+    for (std::size_t i = 0; i < derivative.size(); ++i) {
+      ASSERT_NEAR((gradient.*real)[i], derivative[i], 1e-12 * largest_magnitude(derivative)) << i;
+    }
+  };
+  using Real = AttentionInputs<double>;
+  using Moved = AttentionInputs<Complex>;
+  expect_derivative(&Real::query, &Moved::query);
+  expect_derivative(&Real::context_key, &Moved::context_key);
+  expect_derivative(&Real::context_value, &Moved::context_value);
+  expect_derivative(&Real::block_key, &Moved::block_key);
+  expect_derivative(&Real::block_value, &Moved::block_value);
+}
+
+TEST(AttentionTest, ARowThatSeesNothingIsZero) {
+  AttentionCase at = prefill_of({"", 2, 1, 16, 0, false, {6}, {}});
+  at.begin = {0, 0, 3, 0, 2, 5};
+  at.end = {1, 0, 3, -1, 6, 5};
+  Operands<float> run(at);
+  run.forward();
+  run.backward();
+  for (const std::int64_t row : {1, 2, 3, 5}) {
+    for (std::int64_t column = 0; column < 32; ++column) {
+      EXPECT_EQ(run.output.matrix()(row, column), 0.0f);
+      EXPECT_EQ(run.grad_query.matrix()(row, column), 0.0f);
+    }
+    EXPECT_EQ(run.log_sum_exp.matrix()(row, 1), -std::numeric_limits<float>::infinity());
+  }
+  expect_backward(run);
+}
+
+TEST(AttentionTest, NothingBeyondTheAnchorIsRead) {
+  const AttentionCase at = blocks_of({"", 2, 1, 16, 4, false, {100, 80}, {{0, 66}, {5, -1}}});
+  Operands<float> run(at);
+  run.forward();
+  run.backward();
+  Operands<float> poisoned(at);
+  const float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (std::int64_t row = 0; row < at.context_rows; ++row) {
+    if (row < 66 || (row >= 100 && row < 105)) continue;
+    for (std::int64_t column = 0; column < 16; ++column) {
+      poisoned.context_key.matrix()(row, column) = poisoned.context_value.matrix()(row, column) = kNan;
+    }
+  }
+  for (std::int64_t row = 12; row < 16; ++row) {  // the invalid block
+    for (std::int64_t column = 0; column < 16; ++column) {
+      poisoned.block_key.matrix()(row, column) = poisoned.block_value.matrix()(row, column) = kNan;
+    }
+  }
+  poisoned.forward();
+  poisoned.backward();
+  EXPECT_TRUE(run.result_bits() == poisoned.result_bits());
+  for (std::int64_t column = 0; column < 16; ++column) {
+    EXPECT_EQ(poisoned.grad_context_key.matrix()(66, column), 0.0f);
+    EXPECT_EQ(poisoned.grad_block_value.matrix()(13, column), 0.0f);
+  }
+}
+
+TEST(AttentionTest, LargeScoresDoNotOverflow) {
+  Operands<float> run(blocks_of({"", 1, 1, 16, 4, false, {70}, {{69}}}));
+  run.query.fill_normal(1, 60);
+  run.forward();
+  run.backward();
+  for (const double value : run.output.values()) EXPECT_TRUE(std::isfinite(value));
+  for (const double value : run.grad_query.values()) EXPECT_TRUE(std::isfinite(value));
+}
+
+// Rows alone, as in decoding, against the same rows together, as in verifying a block or a prefill.
+template <typename T>
+void expect_rows_alone(const Layout& layout) {
+  Operands<T> together(prefill_of(layout));
+  together.forward();
+  const std::int64_t width = layout.query_heads * layout.head_dim;
+  for (const std::int64_t rows : {1, 2, 7, 8, 32}) {
+    for (std::int64_t first = 0; first + rows <= together.at.rows(); first += 29) {
+      Operands<T> alone(together.at);
+      const Device device = cpu_device();
+      cpu_kernels<T>().attention_forward({&device},
+                                         {.shape = together.at.shape,
+                                          .intervals = {alone.intervals().begin.slice(first, rows),
+                                                        alone.intervals().end.slice(first, rows)},
+                                          .query = alone.query.matrix().slice_rows(first, rows),
+                                          .context_key = alone.context_key.matrix(),
+                                          .context_value = alone.context_value.matrix(),
+                                          .output = alone.output.matrix().slice_rows(first, rows)});
+      for (std::int64_t row = first; row < first + rows; ++row) {
+        ASSERT_EQ(0, std::memcmp(alone.output.matrix().row(row), together.output.matrix().row(row),
+                                 static_cast<std::size_t>(width) * sizeof(T)))
+            << "row " << row << " among " << rows;
+      }
+    }
+  }
+}
+
+TEST(AttentionTest, ARowsBitsDoNotDependOnTheRowsBesideIt) {
+  const Layout layout{"", 4, 2, 16, 0, false, {3, 200}, {}};
+  expect_rows_alone<float>(layout);
+  expect_rows_alone<bf16>(layout);
+}
+
+// A block's bits depend on its document alone, wherever that lies in the context.
+TEST(AttentionTest, ABlocksBitsDoNotDependOnTheDocumentsBesideIt) {
+  Operands<float> packed(blocks_of({"", 2, 1, 16, 4, false, {37, 100}, {{20}, {90}}}));
+  Operands<float> alone(blocks_of({"", 2, 1, 16, 4, false, {100}, {{90}}}));
+  const auto copy = [](Guarded<float>& from, std::int64_t first, Guarded<float>& to) {
+    for (std::int64_t row = 0; row < to.matrix().rows; ++row) {
+      std::copy_n(from.matrix().row(first + row), to.matrix().columns, to.matrix().row(row));
+    }
+  };
+  copy(packed.query, 4, alone.query);
+  copy(packed.block_key, 4, alone.block_key);
+  copy(packed.block_value, 4, alone.block_value);
+  copy(packed.context_key, 37, alone.context_key);
+  copy(packed.context_value, 37, alone.context_value);
+  packed.forward();
+  alone.forward();
+  Guarded<float> expected(4, 32);
+  copy(packed.output, 4, expected);
+  EXPECT_TRUE(expected.bits() == alone.output.bits());
+}
+
+}  // namespace
+}  // namespace draftsmith::test
