@@ -1,0 +1,124 @@
+#include "generate/evaluate.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "data/file.h"
+#include "data/json.h"
+
+namespace draftsmith {
+namespace {
+
+AcceptanceSums& sums_of(EvaluationReport& report, std::string_view domain) {
+  const std::string name = domain.empty() ? "other" : std::string(domain);
+  for (DomainAcceptance& known : report.domains) {
+    if (known.name == name) return known.sums;
+  }
+  return report.domains.emplace_back(DomainAcceptance{.name = name}).sums;
+}
+
+void add_cycles(AcceptanceSums& sums, const GenerationResult& result) {
+  ++sums.conversations;
+  sums.cycles += static_cast<std::int64_t>(result.cycles.size());
+  for (const DraftCycle& cycle : result.cycles) sums.committed += cycle.committed;
+}
+
+void add_rate(DecodingRate& rate, const GenerationResult& result) {
+  rate.tokens += result.decoded();
+  rate.seconds += result.seconds;
+}
+
+void add_conversation(EvaluationReport& report, Decoder& decoder, const DocumentView& document,
+                      const GenerationSettings& settings) {
+  const PromptState prompt = run_prompt(decoder, document.prompt());
+  const GenerationResult speculative = decode_speculatively(decoder, prompt, settings);
+  const GenerationResult plain = decode_plainly(decoder, prompt, settings);
+  add_cycles(report.pooled, speculative);
+  add_cycles(sums_of(report, document.domain), speculative);
+  for (const DraftCycle& cycle : speculative.cycles) {
+    for (std::int64_t i = 0; i < cycle.accepted; ++i) ++report.accepted[i];
+  }
+  add_rate(report.speculative, speculative);
+  add_rate(report.plain, plain);
+  if (speculative.tokens == plain.tokens) ++report.greedy_equal;
+}
+
+double share(std::int64_t count, std::int64_t of) {
+  return of == 0 ? 0 : static_cast<double>(count) / static_cast<double>(of);
+}
+
+}  // namespace
+
+double EvaluationReport::speed_up() const {
+  const double before = plain.tokens_per_second();
+  return before > 0 ? speculative.tokens_per_second() / before : 0;
+}
+
+std::int64_t longest_sequence(const EvaluationRun& run) {
+  std::int64_t prompt = 0;
+  for (std::int64_t i = 0; i < run.conversations; ++i) {
+    prompt = std::max(prompt, static_cast<std::int64_t>(run.corpus[i].prompt().size()));
+  }
+  return prompt + run.generation.max_new_tokens;
+}
+
+EvaluationReport evaluate_drafter(Decoder& decoder, const EvaluationRun& run) {
+  DRAFTSMITH_CHECK(run.conversations <= run.corpus.size(), "the corpus has the conversations");
+  const auto start = std::chrono::steady_clock::now();
+  EvaluationReport report;
+  report.accepted.resize(static_cast<std::size_t>(decoder.block_size()) - 1);
+  for (std::int64_t i = 0; i < run.conversations; ++i) {
+    add_conversation(report, decoder, run.corpus[i], run.generation);
+    if (run.progress) run.progress(i + 1);
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+void write_evaluation(const std::filesystem::path& path, const EvaluationReport& report) {
+  JsonObject domains;
+  for (const DomainAcceptance& domain : report.domains) {
+    domains.push_back({domain.name, {domain.sums.tokens_per_cycle()}});
+  }
+  JsonArray by_offset;
+  for (const std::int64_t count : report.accepted) by_offset.push_back({share(count, report.pooled.cycles)});
+  const JsonObject members{{"pooled", {report.pooled.tokens_per_cycle()}},
+                           {"domains", {std::move(domains)}},
+                           {"by_offset", {std::move(by_offset)}},
+                           {"greedy_equal", {report.greedy_equal}},
+                           {"conversations", {report.pooled.conversations}},
+                           {"seconds", {report.seconds}},
+                           {"cycles", {report.pooled.cycles}},
+                           {"committed_tokens", {report.pooled.committed}},
+                           {"plain_tokens_per_second", {report.plain.tokens_per_second()}},
+                           {"speculative_tokens_per_second", {report.speculative.tokens_per_second()}},
+                           {"speed_up", {report.speed_up()}}};
+  atomic_write_file(path, write_json({members}, JsonLayout::indented));
+}
+
+void print_evaluation(std::ostream& out, const EvaluationReport& report) {
+  std::size_t width = 6;
+  for (const DomainAcceptance& domain : report.domains) width = std::max(width, domain.name.size());
+  const auto line = [&](const std::string& name, const AcceptanceSums& sums) {
+    out << fmt::format("{:<{}}  {:>13}  {:>7}  {:>12.2f}\n", name, width, sums.conversations, sums.cycles,
+                       sums.tokens_per_cycle());
+  };
+  out << fmt::format("{:<{}}  {:>13}  {:>7}  {:>12}\n", "domain", width, "conversations", "cycles",
+                     "tokens/cycle");
+  for (const DomainAcceptance& domain : report.domains) line(domain.name, domain.sums);
+  line("all", report.pooled);
+  out << "\naccepted by offset\n";
+  for (std::size_t i = 0; i < report.accepted.size(); ++i) {
+    out << fmt::format("{:>5}  {:>5.1f} %\n", i + 1, 100 * share(report.accepted[i], report.pooled.cycles));
+  }
+  out << fmt::format("\noutput equal to plain greedy decoding: {} of {}\n", report.greedy_equal,
+                     report.pooled.conversations);
+  out << fmt::format("tokens per second: {:.0f} speculative, {:.0f} plain; speed-up {:.2f}\n",
+                     report.speculative.tokens_per_second(), report.plain.tokens_per_second(),
+                     report.speed_up());
+}
+
+}  // namespace draftsmith
