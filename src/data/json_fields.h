@@ -30,6 +30,7 @@ class JsonFields {
  public:
   // `prefix` is the way to the object inside the file, such as "dflash_config."; empty for the whole file.
   JsonFields(const std::string& file, std::string prefix, const JsonValue& object);
+  JsonFields(std::string&&, std::string, const JsonValue&) = delete;
 
   bool has(std::string_view key) const { return find(key) != nullptr; }
 

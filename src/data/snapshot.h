@@ -35,7 +35,8 @@ class SnapshotWriter {
   std::filesystem::path temporary_path_;
 };
 
-// Reads every file; an Error names the first that is missing, has another size or another checksum.
+// Reads every listed file; an Error names the first that is missing, has another size or another checksum.
+// Files that are not listed do not matter.
 void verify_snapshot(const std::filesystem::path& folder);
 
 // Whether `folder` has a readable list and every listed file by its size. Contents are not read.

@@ -1,6 +1,7 @@
 // The weights of a Hugging Face folder: model.safetensors, or else the shards that
 // model.safetensors.index.json names. A shard which the index names and the folder lacks, and a tensor which
-// the index promises and its shard lacks, are Errors when the folder is opened.
+// the index promises and its shard lacks, are Errors when the folder is opened. Tensors in a shard that the
+// index does not name are not seen.
 #pragma once
 
 #include <cstddef>
