@@ -120,7 +120,7 @@ std::vector<Option> train_options() {
           "train.accumulate", {1, 1 << 20}, "micro-batches of each drafter device in a step",
           [](auto& run) -> auto& { return run.train.accumulate; }),
       declare(
-          "train.compute", "type of activations; auto: bf16 where the CPU multiplies it, else float32",
+          "train.compute", "type of weights and activations; auto: bf16 with AVX-512-BF16, else float32",
           [](auto& run) -> auto& { return run.train.compute; }),
       declare(
           "train.loss.type", "decayed cross-entropy, or D-PACE",

@@ -77,7 +77,7 @@ struct TrainConfig {
   std::int64_t blocks = 256;               // draft blocks in that budget
   std::int64_t anchors_per_document = 16;  // at most
   std::int64_t accumulate = 1;             // micro-batches of each drafter in a step
-  std::optional<DType> compute;            // bf16 where the CPU multiplies it, else float32
+  std::optional<DType> compute;            // bf16 with AVX-512-BF16, else float32
   LossConfig loss;
   OptimizerConfig optimizer;
   std::int64_t seed = 0;

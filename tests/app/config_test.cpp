@@ -89,6 +89,18 @@ TEST(Config, TheShortestFileTakesTheDefaultsOfTheStruct) {
   EXPECT_EQ(config.train.loss.gamma, 4.0);
 }
 
+TEST(Config, TheDemoSaysTheDefaults) {
+  const RunConfig config =
+      load_config({.path = DRAFTSMITH_SOURCE_DIR "/examples/demo/run.yaml", .inputs = InputFiles::unchecked});
+  RunConfig expected;
+  expected.target = "examples/demo/target";
+  expected.data.train = "examples/demo/train.jsonl";
+  expected.data.eval = "examples/demo/eval.jsonl";
+  expected.output = "runs/demo";
+  fill_derived_defaults(expected);
+  EXPECT_EQ(save_resolved(config), save_resolved(expected));
+}
+
 TEST(Config, OverridesWinOverTheFile) {
   const RunConfig config = parse(
       kShortest + "train: {steps: 5, optimizer: {lr: 1}}\n",
