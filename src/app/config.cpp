@@ -59,10 +59,10 @@ std::optional<T> number_from(const std::string& text) {
   return value;
 }
 
-// Quoted scalars are text; a plain one is what it looks like.
+// A scalar in quotes or tagged as text is text; a plain one is what it looks like.
 OptionScalar scalar_from(const YAML::Node& node) {
   const std::string& text = node.Scalar();
-  if (node.Tag() == "!") return text;
+  if (node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str") return text;
   if (text == "true" || text == "false") return text == "true";
   if (const auto integer = number_from<std::int64_t>(text)) return *integer;
   if (const auto real = number_from<double>(text); real && std::isfinite(*real)) return *real;
@@ -88,8 +88,8 @@ class Reader {
   void read_section(const std::string& section, const YAML::Node& node, const PlaceOf& place_of) {
     if (!node.IsMap()) {
       const std::string what = section.empty() ? "the configuration" : fmt::format("'{}'", section);
-      problems_.push_back({place_of(node), fmt::format("{} is a mapping with the keys {}; found {}", what,
-                                                       keys_of(section), found_text(node))});
+      problems_.push_back({place_of(node), fmt::format("{} must be a mapping with the keys {}; found {}",
+                                                       what, keys_of(section), found_text(node))});
       return;
     }
     std::set<std::string> seen;
@@ -122,7 +122,14 @@ class Reader {
   };
 
   void read_entry(const Entry& entry, const PlaceOf& place_of) {
-    if (const Option* option = find_option(entry.name)) {
+    const Option* option = find_option(entry.name);
+    if (entry.value.IsNull() && (option || is_section(entry.name))) {
+      // The mark of a value that is not there is that of whatever follows, so the key is pointed at.
+      const std::string expected =
+          option ? allowed_text(*option) : "a mapping with the keys " + keys_of(entry.name);
+      problems_.push_back(
+          {place_of(entry.key), fmt::format("'{}' must be {}; found nothing", entry.name, expected)});
+    } else if (option) {
       read_option(*option, entry.value, place_of);
     } else if (is_section(entry.name)) {
       read_section(entry.name, entry.value, place_of);

@@ -169,6 +169,7 @@ TEST(Config, AWrongTypeNamesWhatWasExpectedAndFound) {
   EXPECT_THAT(refusal_of_line("drafter: {layers: 4x}"),
               StrEq("run.yaml:4:19: 'drafter.layers' must be an integer from 1 to 128; found the text '4x'"));
   EXPECT_THAT(refusal_of_line("drafter: {layers: \"4\"}"), HasSubstr("found the text '4'"));
+  EXPECT_THAT(refusal_of_line("drafter: {layers: !!str 4}"), HasSubstr("found the text '4'"));
   EXPECT_THAT(refusal_of_line("drafter: {layers: 3.0}"), HasSubstr("an integer from 1 to 128; found 3.0"));
   EXPECT_THAT(refusal_of_line("drafter: {layers: [3]}"), HasSubstr("found a list of 1"));
   EXPECT_THAT(refusal_of_line("drafter: {layers: {a: 3}}"), HasSubstr("found a mapping"));
@@ -198,10 +199,15 @@ TEST(Config, ATextThatLooksLikeANumberMustBeQuoted) {
 
 TEST(Config, NothingAsAValueIsRefused) {
   EXPECT_THAT(refusal_of_line("drafter: {layers: }"), HasSubstr("'drafter.layers' must be an integer"));
+  EXPECT_THAT(refusal(kShortest + "train:\n  steps:\n  blocks: 3\n"),
+              HasSubstr("run.yaml:5:3: 'train.steps' must be"));
+  EXPECT_THAT(refusal_of_line("drafter: 3"),
+              HasSubstr("run.yaml:4:10: 'drafter' must be a mapping with the keys"));
   EXPECT_THAT(refusal_of_line("drafter: {layers: ~}"), HasSubstr("found nothing"));
   EXPECT_THAT(refusal_of_line("drafter: {taps: null}"), HasSubstr("found nothing"));
   EXPECT_THAT(refusal("target: \"\"\ndata: {train: t}\noutput: o\n"), HasSubstr("'target' must be text"));
-  EXPECT_THAT(refusal_of_line("train:"), HasSubstr("'train' is a mapping with the keys steps, epochs, "));
+  EXPECT_THAT(refusal_of_line("train:"),
+              HasSubstr("run.yaml:4:1: 'train' must be a mapping with the keys steps, epochs, "));
   EXPECT_THAT(refusal(kShortest, {"train.steps="}), HasSubstr("train.steps=: 'train.steps' must be"));
 }
 
@@ -250,7 +256,7 @@ TEST(Config, WhatIsNotYamlNamesItsPlace) {
   EXPECT_THAT(refusal("target: [\n"), HasSubstr("run.yaml:2:1: this is not YAML: "));
   EXPECT_THAT(refusal("a: 1\n---\nb: 2\n"), StrEq("run.yaml: expected one YAML document, found 2"));
   EXPECT_THAT(refusal("- a\n"),
-              HasSubstr("run.yaml:1:1: the configuration is a mapping with the keys target, drafter, "
+              HasSubstr("run.yaml:1:1: the configuration must be a mapping with the keys target, drafter, "
                         "data, train, devices, output; found a list of 1"));
   EXPECT_THAT(refusal(kShortest + "[a]: 3\n"), HasSubstr("a key is a word; found a list of 1"));
 }
