@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/tokenizer from the PyPI package `tokenizers`; never needed to build or run.
+"""Writes tests/golden/tokenizer from the PyPI packages `tokenizers` and `jinja2`; never needed to build or run.
 
-    python3 -m venv .venv && .venv/bin/pip install tokenizers && .venv/bin/python tools/make_tokenizer_fixture.py
+    python3 -m venv .venv && .venv/bin/pip install tokenizers jinja2 && .venv/bin/python tools/make_tokenizer_fixture.py
 
 qwen2/tokenizer.json  a small tokenizer of the Qwen2 kind: its pattern, NFC, added tokens, merges learnt from the texts below
 cases.json            {"demo": …, "qwen2": …}: for each tokenizer a list of {"text", "ids", "decoded", "decoded_skipping_special"};
                       the last two are left out where an added token is not ASCII: `tokenizers` takes its é for a byte
+chat.json             for each kind of chat template {"source", "cases": [{"messages", "rendered"}]}, rendered by jinja2; it asks for an answer
+                      where the last message is not the assistant's
 """
 import json
 import pathlib
 import random
 import unicodedata
 
+import jinja2.sandbox
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -44,6 +47,64 @@ HAND_MADE = [
     "<tool>x</tool>", "<tool><tool_call>", "<tool_call>", "<tool_cal>", "cafe\u0301tok caf\u00e9tok", "x\u00e9\u0301",
     "def f(x):\n    return x\n", "\tif (a)\r\n\t\tb;\r\n", "x  \n  y", "x \n\n \n y", "   \n   \n", " \t \t", "a\n b", "a\r b",
     "the " * 40, "ab" * 50, " " * 70, "\n" * 40, "a" * 100, "9" * 30, "日" * 40, "e\u0301" * 20, "Ġ Ċ ĉ č", "ÀÁÂ", "ſ", "K", "ß ẞ", "İı",
+]
+
+PLAIN_TEMPLATE = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+DEFAULT_SYSTEM_TEMPLATE = r"""
+{%- if tools %}
+    {{- '<|im_start|>system\n' }}
+    {{- "# Tools\n\nCall \"one\" of the user's tools." }}
+    {{- '<|im_end|>\n' }}
+{%- else %}
+    {%- if messages[0]['role'] == 'system' %}
+        {{- '<|im_start|>system\n' + messages[0]['content'] + '<|im_end|>\n' }}
+    {%- else %}
+        {{- "<|im_start|>system\nYou're kind and 'brief'.<|im_end|>\n" }}
+    {%- endif %}
+{%- endif %}
+{%- for message in messages %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) or (message.role == "assistant") %}
+        {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>' + '\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+{%- endif %}
+"""
+THINKING_TEMPLATE = r"""
+{%- if messages[0].role == 'system' %}
+    {{- '<|im_start|>system\n' + messages[0].content + '<|im_end|>\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- set content = message.content %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) %}
+        {{- '<|im_start|>' + message.role + '\n' + content + '<|im_end|>' + '\n' }}
+    {%- elif message.role == "assistant" %}
+        {%- if loop.last %}
+            {{- '<|im_start|>' + message.role + '\n<think>\n' + '' + '\n</think>\n\n' + content.lstrip('\n') }}
+        {%- else %}
+            {{- '<|im_start|>' + message.role + '\n' + content }}
+        {%- endif %}
+        {{- '<|im_end|>\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\n\n</think>\n\n' }}
+    {%- endif %}
+{%- endif %}
+"""
+TEMPLATES = {"plain": PLAIN_TEMPLATE, "default_system": DEFAULT_SYSTEM_TEMPLATE, "thinking": THINKING_TEMPLATE}
+CONVERSATIONS = [
+    [("user", "Hi")],
+    [("user", "\n  two words\n"), ("assistant", "Hello. ")],
+    [("system", "Be 'brief'."), ("user", "Hi"), ("assistant", "\n\nHello"), ("user", "Bye")],
+    [("user", "Hi"), ("assistant", "Hello"), ("system", "Now rhyme."), ("user", "Bye"), ("assistant", "")],
+    [("assistant", "Welcome."), ("assistant", "Ask.")],
 ]
 
 
@@ -82,6 +143,15 @@ def cases(tokenizer, texts):
         yield case
 
 
+def chat_cases(source):
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(source)
+    for conversation in CONVERSATIONS:
+        messages = [{"role": role, "content": content} for role, content in conversation]
+        asks = messages[-1]["role"] != "assistant"
+        yield {"messages": messages, "rendered": template.render(messages=messages, add_generation_prompt=asks, enable_thinking=False)}
+
+
 def main():
     generator = random.Random(7)
     texts = HAND_MADE + TEXTS + list(random_texts(generator, 150))
@@ -92,6 +162,8 @@ def main():
     found = {"demo": list(cases(demo, texts)), "qwen2": list(cases(qwen2, texts))}
     lines = ",\n".join(json.dumps(name) + ": [\n" + ",\n".join(json.dumps(case) for case in items) + "\n]" for name, items in found.items())
     (OUT / "cases.json").write_text("{\n" + lines + "\n}\n")
+    chat = {name: {"source": source, "cases": list(chat_cases(source))} for name, source in TEMPLATES.items()}
+    (OUT / "chat.json").write_text(json.dumps(chat, indent=1) + "\n")
 
 
 if __name__ == "__main__":

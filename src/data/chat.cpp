@@ -182,29 +182,35 @@ std::vector<ChatTemplate::Segment> ChatTemplate::segments(std::span<const Messag
   return result;
 }
 
+EncodedConversation ChatTemplate::encode_segments(const Tokenizer& tokenizer,
+                                                  std::span<const Segment> parts) const {
+  for (const std::string_view marker : {kStart, kEnd}) {
+    if (tokenizer.encode(marker).size() != 1) {
+      throw Error("the tokenizer has no added token \"" + std::string(marker) +
+                  "\", which its ChatML template needs");
+    }
+  }
+  EncodedConversation result;
+  for (const Segment& part : parts) {
+    const auto encoded = tokenizer.encode(part.text);
+    result.ids.insert(result.ids.end(), encoded.begin(), encoded.end());
+    result.loss_mask.resize(result.ids.size(), part.supervised ? 1 : 0);
+  }
+  return result;
+}
+
 std::vector<std::int32_t> ChatTemplate::encode_prompt(const Tokenizer& tokenizer,
                                                       std::span<const Message> messages) const {
   std::vector<Message> asked(messages.begin(), messages.end());
   asked.push_back({"assistant", ""});
   std::vector<Segment> parts = segments(asked);
   parts.resize(parts.size() - 2);  // without the answer and what follows it
-  std::vector<std::int32_t> ids;
-  for (const Segment& part : parts) {
-    const auto encoded = tokenizer.encode(part.text);
-    ids.insert(ids.end(), encoded.begin(), encoded.end());
-  }
-  return ids;
+  return encode_segments(tokenizer, parts).ids;
 }
 
 EncodedConversation ChatTemplate::encode(const Tokenizer& tokenizer,
                                          std::span<const Message> messages) const {
-  EncodedConversation result;
-  for (const Segment& part : segments(messages)) {
-    const auto encoded = tokenizer.encode(part.text);
-    result.ids.insert(result.ids.end(), encoded.begin(), encoded.end());
-    result.loss_mask.resize(result.ids.size(), part.supervised ? 1 : 0);
-  }
-  return result;
+  return encode_segments(tokenizer, segments(messages));
 }
 
 }  // namespace draftsmith

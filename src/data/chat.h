@@ -49,7 +49,8 @@ class ChatTemplate {
   // `place` names the template in messages.
   static ChatTemplate parse(std::string_view source, const std::string& place);
 
-  // Up to and including the generation prompt. Throws Error for a role that is not known.
+  // Up to and including the generation prompt. Both throw Error for a role that is not known, and for a
+  // tokenizer in which <|im_start|> or <|im_end|> is not one token.
   std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer,
                                           std::span<const Message> messages) const;
 
@@ -67,6 +68,7 @@ class ChatTemplate {
 
   std::vector<Segment> segments(std::span<const Message> messages) const;
   std::string generation_prompt() const;
+  EncodedConversation encode_segments(const Tokenizer& tokenizer, std::span<const Segment> parts) const;
 
   std::optional<std::string> default_system_;
   bool thinking_off_ = false;

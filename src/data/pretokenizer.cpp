@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <new>
 
 #include "base/error.h"
 
@@ -60,6 +61,48 @@ std::string translated(const std::string& pattern) {
   return result;
 }
 
+// The matches of one pattern in one text.
+class Matcher {
+ public:
+  Matcher(const pcre2_code* code, std::string_view text)
+      : code_(code),
+        text_(text),
+        context_(pcre2_match_context_create(nullptr)),
+        data_(pcre2_match_data_create_from_pattern(code, nullptr)) {
+    if (!context_ || !data_) throw std::bad_alloc();
+  }
+
+  // The first match at or after `offset`; empty when there is none.
+  std::string_view find(std::size_t offset) {
+    int found = match(offset);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT && !stack_) {  // rare: a long match with many ways to go back
+      stack_.reset(pcre2_jit_stack_create(kJitStackStartBytes, kJitStackLimitBytes, nullptr));
+      if (!stack_) throw std::bad_alloc();
+      pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
+      found = match(offset);
+    }
+    if (found == PCRE2_ERROR_NOMATCH) return {};
+    if (found < 0) {
+      throw Error("splitting text into words failed at byte " + std::to_string(offset) + ": " +
+                  message_of(found));
+    }
+    const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data_.get());
+    return text_.substr(bounds[0], bounds[1] - bounds[0]);
+  }
+
+ private:
+  int match(std::size_t offset) {
+    return pcre2_match(code_, reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), offset,
+                       PCRE2_NO_UTF_CHECK, data_.get(), context_.get());
+  }
+
+  const pcre2_code* code_;
+  std::string_view text_;
+  JitStack stack_;  // before the context that refers to it
+  MatchContext context_;
+  MatchData data_;
+};
+
 }  // namespace
 
 struct Pretokenizer::Pattern {
@@ -69,25 +112,15 @@ struct Pretokenizer::Pattern {
 };
 
 void Pretokenizer::Pattern::split(std::string_view text, std::vector<std::string_view>& pieces) const {
-  const MatchContext context(pcre2_match_context_create(nullptr));
-  const JitStack stack(pcre2_jit_stack_create(kJitStackStartBytes, kJitStackLimitBytes, nullptr));
-  const MatchData match(pcre2_match_data_create_from_pattern(code.get(), nullptr));
-  if (!context || !stack || !match) throw Error("not enough memory to split text into words");
-  pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
-  const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  Matcher matcher(code.get(), text);
   std::size_t offset = 0;
   while (offset < text.size()) {
-    const int found =
-        pcre2_match(code.get(), subject, text.size(), offset, PCRE2_NO_UTF_CHECK, match.get(), context.get());
-    if (found == PCRE2_ERROR_NOMATCH) break;
-    if (found < 0) {
-      throw Error("splitting text into words failed at byte " + std::to_string(offset) + ": " +
-                  message_of(found));
-    }
-    const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(match.get());
-    if (bounds[0] > offset) pieces.push_back(text.substr(offset, bounds[0] - offset));
-    pieces.push_back(text.substr(bounds[0], bounds[1] - bounds[0]));
-    offset = bounds[1];
+    const std::string_view word = matcher.find(offset);
+    if (word.empty()) break;
+    const std::size_t begin = word.data() - text.data();
+    if (begin > offset) pieces.push_back(text.substr(offset, begin - offset));
+    pieces.push_back(word);
+    offset = begin + word.size();
   }
   if (offset < text.size()) pieces.push_back(text.substr(offset));
 }

@@ -7,51 +7,13 @@
 namespace draftsmith {
 namespace {
 
-// Single expressions joined as published templates join them.
-constexpr const char* kPlain =
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + "
-    "'<|im_end|>' + '\\n'}}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
-constexpr const char* kWithDefaultSystem = R"(
-{%- if tools %}
-    {{- '<|im_start|>system\n' }}
-    {%- if messages[0]['role'] == 'system' %}{{- messages[0]['content'] }}{%- endif %}
-    {{- "\n\n# Tools\n\nCall \"one\" of the user's tools." }}
-{%- else %}
-    {%- if messages[0]['role'] == 'system' %}
-        {{- '<|im_start|>system\n' + messages[0]['content'] + '<|im_end|>\n' }}
-    {%- else %}
-        {{- "<|im_start|>system\nYou're kind and 'brief'.<|im_end|>\n" }}
-    {%- endif %}
-{%- endif %}
-{%- for message in messages %}
-    {%- if (message.role == "user") or (message.role == "assistant") %}
-        {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>' + '\n' }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|im_start|>assistant\n' }}
-{%- endif %})";
-constexpr const char* kThinkingOff = R"(
-{%- if messages[0].role == 'system' %}
-    {{- '<|im_start|>system\n' + messages[0].content + '<|im_end|>\n' }}
-{%- endif %}
-{%- for message in messages %}
-    {%- set content = message.content %}
-    {%- if (message.role == "user") or (message.role == "system" and not loop.first) %}
-        {{- '<|im_start|>' + message.role + '\n' + content + '<|im_end|>' + '\n' }}
-    {%- elif loop.last %}
-        {{- '<|im_start|>' + message.role + '\n<think>\n' + reasoning_content.strip('\n') + '\n</think>\n\n' + content }}
-    {%- else %}
-        {{- '<|im_start|>' + message.role + '\n' + content }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|im_start|>assistant\n' }}
-    {%- if enable_thinking is defined and enable_thinking is false %}
-        {{- '<think>\n\n</think>\n\n' }}
-    {%- endif %}
-{%- endif %})";
+// Templates of each kind, and what jinja2 makes of them; tools/make_tokenizer_fixture.py wrote them.
+nlohmann::json golden_chat() { return read_json(kSourceFolder / "tests/golden/tokenizer/chat.json"); }
+std::string source_of(const char* kind) { return golden_chat().at(kind).at("source"); }
+
+const std::string kPlain = source_of("plain");
+const std::string kWithDefaultSystem = source_of("default_system");
+const std::string kThinkingOff = source_of("thinking");
 
 const std::vector<Message> kTwoTurns = {
     {"user", "Hi"}, {"assistant", "\n\nHello "}, {"user", "Bye"}, {"assistant", ""}};
@@ -74,11 +36,28 @@ TEST(Chat, RendersChatMlAndSupervisesAnswersWithTheirEndToken) {
   EXPECT_EQ(encoded.loss_mask.size(), encoded.ids.size());
 }
 
+TEST(Chat, RendersWhatTheTemplatesRender) {
+  const Tokenizer tokenizer = Tokenizer::load(kDemoTarget);
+  const nlohmann::json kinds = golden_chat();
+  for (const auto& [kind, golden] : kinds.items()) {
+    const ChatTemplate chat = ChatTemplate::parse(golden["source"].get<std::string>(), kind);
+    for (const auto& conversation : golden["cases"]) {
+      SCOPED_TRACE(kind + ": " + conversation.dump());
+      std::vector<Message> messages;
+      for (const auto& message : conversation["messages"])
+        messages.push_back({message["role"], message["content"]});
+      const auto ids = messages.back().role == "assistant" ? chat.encode(tokenizer, messages).ids
+                                                           : chat.encode_prompt(tokenizer, messages);
+      EXPECT_EQ(tokenizer.decode(ids), conversation["rendered"].get<std::string>());
+    }
+  }
+}
+
 // The prompt of each answer in training is, token for token, the prompt at inference, also where the answer
 // begins with newlines that would merge with the prompt's last one.
 TEST(Chat, TokensBeforeAnAnswerAreThoseOfTheGenerationPrompt) {
   const Tokenizer tokenizer = Tokenizer::load(kDemoTarget);
-  for (const char* source : {kPlain, kWithDefaultSystem}) {
+  for (const std::string& source : {kPlain, kWithDefaultSystem}) {
     const ChatTemplate chat = ChatTemplate::parse(source, "test");
     const EncodedConversation encoded = chat.encode(tokenizer, kTwoTurns);
     for (const std::size_t answer : {1, 3}) {
@@ -173,17 +152,24 @@ TEST(Chat, RefusesTemplatesThatItWouldRenderWrongly) {
     expect_error([&] { ChatTemplate::parse(source, "FILE"); },
                  {"FILE: the chat template", says, "supported are ChatML"});
   };
-  expect_refusal("{{ bos_token }}" + std::string(kPlain), "uses bos_token");
+  expect_refusal("{{ bos_token }}" + kPlain, "uses bos_token");
   expect_refusal("{{ '[INST]' }}", "does not write messages");
-  expect_refusal("{{ '<|start_header_id|>' }}" + std::string(kPlain), "uses <|start_header_id|>");
+  expect_refusal("{{ '<|start_header_id|>' }}" + kPlain, "uses <|start_header_id|>");
   expect_refusal(changed(kPlain, "message['content']", "message['content'] | trim"),
                  "does not write messages");
   expect_refusal(changed(kPlain, "add_generation_prompt", "true"), "has no generation prompt");
   expect_refusal(changed(kPlain, "assistant\\n", "model\\n"), "has no generation prompt");
-  expect_refusal("{{ '<|im_start|>system\\n' + preamble + '<|im_end|>\\n' }}" + std::string(kPlain),
+  expect_refusal("{{ '<|im_start|>system\\n' + preamble + '<|im_end|>\\n' }}" + kPlain,
                  "a system message in a way");
   expect_refusal(changed(kThinkingOff, "'<think>\\n\\n</think>\\n\\n'", "'<think>\\n'"),
                  "thinks without a way to switch it off");
+}
+
+TEST(Chat, NeedsATokenizerWithTheMarkers) {
+  const TemporaryFolder folder;
+  const Tokenizer tokenizer = Tokenizer::load(folder.write("tokenizer.json", bytes_only_tokenizer().dump()));
+  const ChatTemplate chat = ChatTemplate::parse(kPlain, "test");
+  expect_error([&] { chat.encode(tokenizer, kTwoTurns); }, {"no added token \"<|im_start|>\"", "ChatML"});
 }
 
 TEST(Chat, RefusesUnknownRoles) {

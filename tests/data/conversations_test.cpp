@@ -106,7 +106,7 @@ TEST_F(Conversations, NamesAndDomainsAreOptional) {
 
 TEST_F(Conversations, ReadsLinesOfManyMegabytes) {
   std::string answer;
-  while (answer.size() < (8 << 20)) answer += "word ";
+  while (answer.size() < (4 << 20)) answer += "word ";
   const json line = {
       {"messages", {{{"role", "user"}, {"content", "Hi"}}, {{"role", "assistant"}, {"content", answer}}}}};
   const Corpus corpus = read(line.dump(), std::int64_t{1} << 40);
