@@ -33,7 +33,7 @@ inline double largest_magnitude(const std::vector<double>& values) {
   return largest;
 }
 
-// Fails naming the first entry that is off (or is not a number).
+// Fails naming the first entry that is off; what is not a number always is.
 inline void expect_close(const std::vector<double>& actual, const std::vector<double>& expected,
                          const Budget& budget) {
   ASSERT_EQ(actual.size(), expected.size());
@@ -44,7 +44,6 @@ inline void expect_close(const std::vector<double>& actual, const std::vector<do
         storage_roundoff(budget.stored_as) * budget.stored * (std::abs(expected[i]) + summing) + summing;
     ASSERT_LE(std::abs(actual[i] - expected[i]), allowed)
         << "entry " << i << " of " << actual.size() << ": " << actual[i] << " instead of " << expected[i];
-    ASSERT_FALSE(std::isnan(actual[i])) << "entry " << i;
   }
 }
 

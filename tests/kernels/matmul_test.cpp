@@ -1,0 +1,188 @@
+// Products of every form, by the GEMM library and by the kernel for few rows.
+#include "kernels/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include "base/heap.h"
+#include "kernels/launcher.h"
+#include "reference/matmul.h"
+#include "support/budget.h"
+#include "support/devices.h"
+#include "support/guard.h"
+
+namespace draftsmith::test {
+namespace {
+
+struct MatmulCase {
+  MatmulForm form;
+  std::int64_t rows, columns, depth;
+  bool accumulate = false;
+  bool bias = false;
+};
+
+// Operands with gaps between their rows, on one device.
+template <typename T, typename Out>
+struct Product {
+  MatmulCase at;
+  Guarded<T> left, right, bias;
+  Guarded<Out> output;
+  std::vector<double> before;  // the output's values that are added to
+
+  explicit Product(const MatmulCase& wanted) : at(wanted) {
+    const bool left_transposed = at.form == MatmulForm::tn, right_transposed = at.form == MatmulForm::nt;
+    left = left_transposed ? Guarded<T>(at.depth, at.rows, 3) : Guarded<T>(at.rows, at.depth, 3);
+    right =
+        right_transposed ? Guarded<T>(at.columns, at.depth, 5, 1) : Guarded<T>(at.depth, at.columns, 5, 1);
+    bias = Guarded<T>(1, at.columns);
+    output = Guarded<Out>(at.rows, at.columns, 7, 2);
+    left.fill_normal(1);
+    right.fill_normal(2);
+    bias.fill_normal(3);
+    if (at.accumulate) output.fill_normal(4);
+    before = output.values();
+  }
+
+  Matmul<T, Out> arguments() {
+    return {.form = at.form,
+            .left = left.matrix(),
+            .right = right.matrix(),
+            .bias = at.bias ? bias.vector() : Vector<T>{},
+            .output = output.matrix(),
+            .accumulate = at.accumulate};
+  }
+
+  void run(int threads = 1) {
+    const Device device = cpu_device(threads);
+    Launcher<T> launch(device, cpu_kernels<T>());
+    launch.set_mode(LaunchMode::measure);
+    launch(arguments());
+    launch.set_mode(LaunchMode::run);
+    std::vector<std::byte> scratch(static_cast<std::size_t>(launch.library().scratch_bytes()) + 64);
+    const auto misaligned = reinterpret_cast<std::uintptr_t>(scratch.data()) % 64;
+    launch.library().set_scratch({scratch.data() + (64 - misaligned) % 64, launch.library().scratch_bytes()});
+    const NoHeapRegion no_heap;
+    launch(arguments());
+  }
+
+  void expect_formula() {
+    MatmulReference expected = matmul_reference<T>(at.form, left.matrix(), right.matrix());
+    const std::vector<double> biases = bias.values();
+    for (std::size_t i = 0; i < expected.values.size(); ++i) {
+      const double added = (at.bias ? biases[i % static_cast<std::size_t>(at.columns)] : 0.0) +
+                           (at.accumulate ? before[i] : 0.0);
+      expected.values[i] += added;
+      expected.magnitudes[i] += std::abs(added);
+    }
+    expect_close(output.values(), expected.values,
+                 {.stored_as = kDType<Out>,
+                  .stored = 1,
+                  .terms = at.depth + 2,
+                  .scale = largest_magnitude(expected.magnitudes)});
+    output.expect_guards_intact();
+  }
+};
+
+const std::vector<MatmulCase> kCases{
+    {MatmulForm::nt, 1, 37, 45},
+    {MatmulForm::nt, 5, 64, 96, false, true},
+    {MatmulForm::nt, 32, 37, 45, true, true},
+    {MatmulForm::nt, 33, 37, 45, false, true},
+    {MatmulForm::nt, 70, 128, 96, true, false},
+    {MatmulForm::nn, 1, 37, 45},
+    {MatmulForm::nn, 70, 37, 96, true, false},
+    {MatmulForm::tn, 1, 1, 45},
+    {MatmulForm::tn, 37, 70, 96},
+    {MatmulForm::tn, 64, 33, 1, true, false},
+};
+
+TEST(MatmulTest, EveryFormMatchesTheFormula) {
+  for (const MatmulCase& at : kCases) {
+    SCOPED_TRACE(testing::Message() << "form " << static_cast<int>(at.form) << " " << at.rows << "x"
+                                    << at.columns << "x" << at.depth);
+    for (const int threads : {1, 2}) {
+      Product<float, float> floats(at);
+      floats.run(threads);
+      floats.expect_formula();
+      Product<bf16, float> widened(at);
+      widened.run(threads);
+      widened.expect_formula();
+      Product<bf16, bf16> stored(at);
+      stored.run(threads);
+      stored.expect_formula();
+    }
+  }
+}
+
+template <typename T>
+void expect_rerun_equal(int threads) {
+  const MatmulCase at{MatmulForm::tn, 96, 200, 333};
+  Product<T, float> first(at), second(at);
+  first.run(threads);
+  second.run(threads);
+  EXPECT_TRUE(first.output.bits() == second.output.bits());
+}
+
+TEST(MatmulTest, TheSameThreadCountGivesTheSameBits) {
+  for (const int threads : {1, 2, 3}) {
+    expect_rerun_equal<float>(threads);
+    expect_rerun_equal<bf16>(threads);
+  }
+}
+
+// Every row of a few-rows product has the bits that it has alone.
+template <typename T, typename Out>
+void expect_rows_alone(std::int64_t columns, std::int64_t depth) {
+  const MatmulCase all{MatmulForm::nt, kFewRows, columns, depth, true, true};
+  Product<T, Out> together(all);
+  together.run(2);
+  for (const std::int64_t rows : {1, 2, 7, 8}) {
+    for (std::int64_t first = 0; first + rows <= kFewRows; first += rows) {
+      Product<T, Out> some(all);
+      const Matrix<T> left = some.left.matrix();
+      const Matrix<Out> output = some.output.matrix();
+      Product<T, Out> few({MatmulForm::nt, rows, columns, depth, true, true});
+      for (std::int64_t row = 0; row < rows; ++row) {
+        std::copy_n(left.row(first + row), depth, few.left.matrix().row(row));
+        std::copy_n(output.row(first + row), columns, few.output.matrix().row(row));
+      }
+      few.run(1);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        ASSERT_EQ(0, std::memcmp(few.output.matrix().row(row), together.output.matrix().row(first + row),
+                                 static_cast<std::size_t>(columns) * sizeof(Out)))
+            << "row " << first + row << " among " << rows;
+      }
+    }
+  }
+}
+
+TEST(MatmulTest, FewRowsHaveTheBitsThatTheyHaveAlone) {
+  expect_rows_alone<float, float>(203, 203);
+  expect_rows_alone<bf16, float>(130, 77);
+  expect_rows_alone<bf16, bf16>(64, 256);
+}
+
+TEST(MatmulTest, RunningTakesNoHeapOfOurs) {
+  const std::int64_t before = heap_counts().ours;
+  for (const MatmulCase& at : kCases) {
+    Product<float, float>(at).run(2);
+    Product<bf16, bf16>(at).run(2);
+  }
+  EXPECT_EQ(heap_counts().ours, before);
+}
+
+TEST(MatmulTest, ThePlanNamesShapeAndAlgorithm) {
+  const Device device = cpu_device();
+  const auto prepared = cpu_kernels<float>().prepare_matmul(device, {.form = MatmulForm::nt,
+                                                                     .rows = 40,
+                                                                     .columns = 8,
+                                                                     .depth = 8,
+                                                                     .left_stride = 8,
+                                                                     .right_stride = 8,
+                                                                     .output_stride = 8});
+  EXPECT_EQ(prepared->shape.rows, 40);
+  EXPECT_FALSE(prepared->algorithm.empty());
+  EXPECT_FALSE(prepared->algorithm.starts_with("ref"));
+}
+
+}  // namespace
+}  // namespace draftsmith::test

@@ -1,0 +1,200 @@
+#include "kernels/rmsnorm.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/kernels.h"
+#include "reference/rmsnorm.h"
+#include "support/budget.h"
+#include "support/complex_step.h"
+#include "support/devices.h"
+#include "support/guard.h"
+#include "support/kernel_types.h"
+
+namespace draftsmith::test {
+namespace {
+
+constexpr float kEpsilon = 1e-6f;
+
+template <typename T>
+class RmsNormTest : public testing::Test {};
+TYPED_TEST_SUITE(RmsNormTest, StorageTypes, StorageName);
+
+template <typename T>
+struct Operands {
+  std::int64_t rows, width;
+  Guarded<T> input, addend, sum, weight, output, grad_output, grad_residual, grad_sum;
+  Guarded<float> inverse_rms, grad_weight;
+
+  Operands(std::int64_t rows, std::int64_t width)
+      : rows(rows),
+        width(width),
+        input(rows, width, 3),
+        addend(rows, width, 1, 1),
+        sum(rows, width, 5),
+        weight(1, width),
+        output(rows, width, 2, 3),
+        grad_output(rows, width, 0),
+        grad_residual(rows, width, 9),
+        grad_sum(rows, width, 4),
+        inverse_rms(1, rows),
+        grad_weight(1, width) {
+    input.fill_normal(1, 2);
+    addend.fill_normal(2, 0.5);
+    weight.fill_normal(3, 0.3, 1);
+    grad_output.fill_normal(4);
+    grad_residual.fill_normal(5);
+    grad_weight.fill_normal(6);
+  }
+
+  void forward(bool with_addend, int threads = 1) {
+    const Device device = cpu_device(threads);
+    cpu_kernels<T>().rmsnorm_forward({&device}, {.input = input.matrix(),
+                                                 .addend = with_addend ? addend.matrix() : Matrix<T>{},
+                                                 .sum = with_addend ? sum.matrix() : Matrix<T>{},
+                                                 .weight = weight.vector(),
+                                                 .output = output.matrix(),
+                                                 .inverse_rms = inverse_rms.vector(),
+                                                 .epsilon = kEpsilon});
+  }
+
+  void backward(Guarded<T>& normed, bool with_residual, int threads = 1) {
+    const Device device = cpu_device(threads);
+    cpu_kernels<T>().rmsnorm_backward({&device},
+                                      {.sum = normed.matrix(),
+                                       .weight = weight.vector(),
+                                       .inverse_rms = inverse_rms.vector(),
+                                       .grad_output = grad_output.matrix(),
+                                       .grad_residual = with_residual ? grad_residual.matrix() : Matrix<T>{},
+                                       .grad_sum = grad_sum.matrix(),
+                                       .grad_weight = grad_weight.vector()});
+  }
+
+  void expect_guards_intact() {
+    for (const Guarded<T>* tensor : {&sum, &output, &grad_sum}) tensor->expect_guards_intact();
+    inverse_rms.expect_guards_intact();
+    grad_weight.expect_guards_intact();
+  }
+};
+
+// The output rounds twice to T (the normed value, then the product); r sums `width` squares, halved by the
+// root.
+template <typename T>
+Budget forward_budget(std::int64_t width) {
+  return {.stored_as = kDType<T>, .stored = 2, .terms = width / 2 + 6};
+}
+
+TYPED_TEST(RmsNormTest, ForwardMatchesTheFormula) {
+  for (const auto& [rows, width] : {std::pair{1, 1}, {3, 17}, {7, 64}, {5, 250}}) {
+    Operands<TypeParam> run(rows, width);
+    run.forward(false);
+    expect_close(run.output.values(), rmsnorm_reference(run.input.values(), run.weight.values(), kEpsilon),
+                 forward_budget<TypeParam>(width));
+    run.expect_guards_intact();
+  }
+}
+
+TYPED_TEST(RmsNormTest, ForwardAddsTheResidualFirst) {
+  Operands<TypeParam> run(6, 100);
+  run.forward(true);
+  std::vector<double> sum = run.input.values();
+  const std::vector<double> addend = run.addend.values();
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += addend[i];
+  expect_close(run.sum.values(), sum, {.stored_as = kDType<TypeParam>});
+  expect_close(run.output.values(), rmsnorm_reference(run.sum.values(), run.weight.values(), kEpsilon),
+               forward_budget<TypeParam>(100));
+  run.expect_guards_intact();
+}
+
+TYPED_TEST(RmsNormTest, TheSumMayReplaceTheInput) {
+  Operands<TypeParam> apart(4, 40), together(4, 40);
+  apart.forward(true);
+  const Device device = cpu_device();
+  cpu_kernels<TypeParam>().rmsnorm_forward({&device}, {.input = together.input.matrix(),
+                                                       .addend = together.addend.matrix(),
+                                                       .sum = together.input.matrix(),
+                                                       .weight = together.weight.vector(),
+                                                       .output = together.output.matrix(),
+                                                       .epsilon = kEpsilon});
+  EXPECT_TRUE(apart.output.bits() == together.output.bits());
+  EXPECT_TRUE(apart.sum.bits() == together.input.bits());
+}
+
+TYPED_TEST(RmsNormTest, BackwardIsTheDerivativeOfForward) {
+  for (const bool with_residual : {false, true}) {
+    const std::int64_t rows = 70, width = 21;
+    Operands<TypeParam> run(rows, width);
+    run.forward(false);
+    const std::vector<double> input = run.input.values(), weight = run.weight.values();
+    const std::vector<double> grad_output = run.grad_output.values(), residual = run.grad_residual.values();
+    std::vector<double> grad_weight = run.grad_weight.values();
+    run.backward(run.input, with_residual);
+
+    const auto loss = [&](const std::vector<Complex>& sum, const std::vector<Complex>& weights) {
+      return dot(grad_output, rmsnorm_reference(sum, weights, kEpsilon));
+    };
+    const std::vector<Complex> fixed_input(input.begin(), input.end()),
+        fixed_weight(weight.begin(), weight.end());
+    std::vector<double> grad_sum =
+        complex_step_gradient(input, [&](const auto& moved) { return loss(moved, fixed_weight); });
+    if (with_residual) {
+      for (std::size_t i = 0; i < grad_sum.size(); ++i) grad_sum[i] += residual[i];
+    }
+    const auto added =
+        complex_step_gradient(weight, [&](const auto& moved) { return loss(fixed_input, moved); });
+    for (std::size_t i = 0; i < added.size(); ++i) grad_weight[i] += added[i];
+
+    // Each entry: a few operations on r (width / 2 roundings, cubed) and on a sum of `width` products. With
+    // x * r <= sqrt(width), the subtracted projection is below largest(h r) * width.
+    const double largest_r = largest_magnitude(run.inverse_rms.values());
+    const double h = largest_magnitude(grad_output) * largest_magnitude(weight) * largest_r;
+    expect_close(run.grad_sum.values(), grad_sum,
+                 {.stored_as = kDType<TypeParam>, .terms = 5 * width / 2 + 8, .scale = h * width});
+    const double normed = largest_magnitude(input) * largest_r * largest_magnitude(grad_output);
+    expect_close(run.grad_weight.values(), grad_weight,
+                 {.terms = rows + width / 2 + 8, .scale = normed * rows});
+    run.expect_guards_intact();
+  }
+}
+
+TYPED_TEST(RmsNormTest, TheGradientMayReplaceTheResidual) {
+  Operands<TypeParam> apart(5, 33), together(5, 33);
+  apart.forward(false);
+  together.forward(false);
+  apart.backward(apart.input, true);
+  const Device device = cpu_device();
+  cpu_kernels<TypeParam>().rmsnorm_backward({&device}, {.sum = together.input.matrix(),
+                                                        .weight = together.weight.vector(),
+                                                        .inverse_rms = together.inverse_rms.vector(),
+                                                        .grad_output = together.grad_output.matrix(),
+                                                        .grad_residual = together.grad_residual.matrix(),
+                                                        .grad_sum = together.grad_residual.matrix(),
+                                                        .grad_weight = together.grad_weight.vector()});
+  EXPECT_TRUE(apart.grad_sum.bits() == together.grad_residual.bits());
+}
+
+TYPED_TEST(RmsNormTest, NeitherThreadsNorTheRowsPlaceChangeABit) {
+  const std::int64_t rows = 300, width = 1003;
+  Operands<TypeParam> one(rows, width);
+  for (std::int64_t row = 1; row < rows; ++row) {  // equal rows
+    std::copy_n(one.input.matrix().row(0), width, one.input.matrix().row(row));
+  }
+  one.forward(false);
+  for (std::int64_t row = 1; row < rows; ++row) {
+    ASSERT_EQ(0, std::memcmp(one.output.matrix().row(0), one.output.matrix().row(row),
+                             static_cast<std::size_t>(width) * sizeof(TypeParam)));
+  }
+  Operands<TypeParam> first(rows, width);
+  first.forward(true, 1);
+  first.backward(first.sum, true, 1);
+  for (const int threads : {2, 3}) {
+    Operands<TypeParam> many(rows, width);
+    many.forward(true, threads);
+    many.backward(many.sum, true, threads);
+    EXPECT_TRUE(first.output.bits() == many.output.bits());
+    EXPECT_TRUE(first.grad_sum.bits() == many.grad_sum.bits());
+    EXPECT_TRUE(first.grad_weight.bits() == many.grad_weight.bits());
+  }
+}
+
+}  // namespace
+}  // namespace draftsmith::test
