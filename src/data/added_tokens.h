@@ -1,5 +1,7 @@
 // Added tokens, found in raw text before anything else cuts it: the leftmost match wins, and of those that
-// start there the longest. Constant after construction: any thread may scan.
+// start there the longest.
+//
+// Constant after construction: any thread may scan.
 #pragma once
 
 #include <array>

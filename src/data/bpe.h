@@ -1,8 +1,11 @@
 // Byte-pair merges: a word starts as one token a byte; of the neighbouring pairs that have a merge, the one
-// of lowest rank (leftmost on a tie) becomes one token, until no pair has a merge. Long words use a heap, O(n
-// log n). A word that is itself a token, and that its own merges reach, is looked up whole: which tokens
-// those are is worked out once, in the constructor. Constant after construction: any thread may encode, with
-// its own scratch.
+// of lowest rank (leftmost on a tie) becomes one token, until no pair has a merge. A heap keeps long words at
+// O(n log n).
+//
+// A word that is itself a token, and that its own merges reach, is looked up whole: which tokens those are is
+// worked out once, in the constructor.
+//
+// Constant after construction: any thread may encode, with its own scratch.
 #pragma once
 
 #include <array>

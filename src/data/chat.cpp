@@ -11,8 +11,7 @@ constexpr std::string_view kEnd = "<|im_end|>";
 constexpr std::string_view kEmptyThinkBlock = "<think>\n\n</think>\n\n";
 constexpr const char* kSupported =
     "supported are ChatML templates: <|im_start|>role, newline, content, <|im_end|>, newline for every "
-    "message, "
-    "optionally with a default system message (Qwen2, Qwen2.5) or an empty think block (Qwen3)";
+    "message, optionally with a default system message (Qwen2, Qwen2.5) or an empty think block (Qwen3)";
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {

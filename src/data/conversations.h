@@ -1,6 +1,6 @@
 // Conversations from JSON lines to a Corpus. One object a line:
-//   {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}], "id": "…",
-//   "domain": "…"}
+//   {"id": "…", "domain": "…", "messages": [{"role": "user", "content": "…"}, …]}
+//
 // "id" (a text or an integer) and "domain" may be absent; other keys are ignored, and so are blank lines. A
 // line may have any length.
 #pragma once

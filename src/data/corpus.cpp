@@ -47,8 +47,8 @@ void Corpus::append(Document document, std::int64_t max_tokens) {
   ids_.insert(ids_.end(), document.ids.begin(), document.ids.end());
   loss_mask_.insert(loss_mask_.end(), document.loss_mask.begin(), document.loss_mask.end());
   offsets_.push_back(static_cast<std::int64_t>(ids_.size()));
-  ids_by_document_.push_back(std::move(document.id));
-  domain_by_document_.push_back(domain_index(document.domain));
+  names_.push_back(std::move(document.id));
+  domain_indices_.push_back(domain_index(document.domain));
 }
 
 void Corpus::require_usable(const std::string& name) const {
@@ -70,8 +70,8 @@ DocumentView Corpus::operator[](std::int64_t index) const {
   const std::int64_t count = offsets_[index + 1] - begin;
   return {.ids = std::span(ids_).subspan(begin, count),
           .loss_mask = std::span(loss_mask_).subspan(begin, count),
-          .id = ids_by_document_[index],
-          .domain = domains_[domain_by_document_[index]]};
+          .id = names_[index],
+          .domain = domains_[domain_indices_[index]]};
 }
 
 std::int32_t Corpus::domain_index(const std::string& domain) {

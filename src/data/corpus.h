@@ -53,7 +53,7 @@ class Corpus {
   // the mask is wrong. `name` is the data set's.
   void require_usable(const std::string& name) const;
 
-  std::int64_t size() const { return static_cast<std::int64_t>(ids_by_document_.size()); }
+  std::int64_t size() const { return static_cast<std::int64_t>(names_.size()); }
   DocumentView operator[](std::int64_t index) const;
   const CorpusCounts& counts() const { return counts_; }
   const std::vector<std::string>& domains() const { return domains_; }  // in order of first appearance
@@ -64,8 +64,8 @@ class Corpus {
   std::vector<std::int32_t> ids_;
   std::vector<std::uint8_t> loss_mask_;
   std::vector<std::int64_t> offsets_{0};  // [documents + 1]
-  std::vector<std::string> ids_by_document_;
-  std::vector<std::int32_t> domain_by_document_;
+  std::vector<std::string> names_;
+  std::vector<std::int32_t> domain_indices_;
   std::vector<std::string> domains_;
   CorpusCounts counts_;
 };

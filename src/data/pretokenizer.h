@@ -5,7 +5,9 @@
 // Patterns are those of tokenizer.json, written for Oniguruma, run by PCRE2 with Unicode properties. `\s` and
 // `\S` become the White_Space property, which is what Oniguruma means by them. Escapes that the two read
 // differently (\h, \w, \b, \v, …) are refused, and so is a pattern that matches the empty string. Letters and
-// digits are those of PCRE2's Unicode. Constant after construction: any thread may split.
+// digits are those of PCRE2's Unicode.
+//
+// Constant after construction: any thread may split.
 #pragma once
 
 #include <memory>

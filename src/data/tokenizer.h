@@ -1,8 +1,11 @@
-// Text to token ids and back, for the byte-level BPE of a Hugging Face folder (what of it is read:
-// tokenizer_file.h). Encoding: added tokens are cut out of the raw text, the rest is normalized (NFC, if the
-// file says so), cut into words and merged. Added tokens, special ones too, are recognised wherever they
-// stand, also inside chat content: that is what apply_chat_template does. Constant after loading: const
-// members may be called from any thread. Nothing blocks after load().
+// Text to token ids and back, for the byte-level BPE of a Hugging Face folder; tokenizer_file.h says what of
+// it is read.
+//
+// Encoding: added tokens are cut out of the raw text, the rest is normalized (NFC, if the file says so), cut
+// into words and merged. Added tokens, special ones too, are recognised wherever they stand, also inside chat
+// content: that is what apply_chat_template does.
+//
+// Constant after loading: const members may be called from any thread. Only load() blocks.
 #pragma once
 
 #include <cstdint>
