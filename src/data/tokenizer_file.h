@@ -2,8 +2,8 @@
 //   - normalizer: null or NFC;
 //   - pre_tokenizer: ByteLevel, or a Sequence of Split (Regex, Isolated) that ends with ByteLevel, without a
 //     prefix space;
-//   - model: BPE with merges as "a b" or ["a", "b"]; no dropout, byte_fallback, ignore_merges, prefix,
-//   suffix;
+//   - model: BPE with merges as "a b" or ["a", "b"]; no dropout, byte_fallback, ignore_merges, prefix
+//     or suffix;
 //   - post_processor: null or ByteLevel (it moves offsets only); decoder: ByteLevel;
 //   - added_tokens: special or not, normalized or not; lstrip, rstrip and single_word are refused.
 //
