@@ -1,0 +1,29 @@
+// Places where tests delay, break or watch a running pipeline. Empty in a run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "train/slots.h"
+
+namespace draftsmith {
+
+enum class PipelinePoint {
+  packed,           // feeder: micro-batch `index` is about to be handed to its target
+  target_pass,      // target: is about to run
+  features_filled,  // target: the slot's features are about to be handed on
+  drafter_pass,     // drafter: is about to run
+  exchange,         // drafter: step `index` is about to be exchanged
+  checkpoint,       // checkpoint thread: the files of step `index` are written, but not in place
+};
+
+struct PipelineHooks {
+  // Called by many threads at once. `slot` is null where there is none.
+  std::function<void(PipelinePoint point, std::int64_t index, Slot* slot)> at;
+
+  void operator()(PipelinePoint point, std::int64_t index, Slot* slot = nullptr) const {
+    if (at) at(point, index, slot);
+  }
+};
+
+}  // namespace draftsmith

@@ -1,0 +1,77 @@
+#include "train/slots.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/block_loss.h"
+
+namespace draftsmith {
+
+CarvedBatch carve_batch(Carver& carver, const BatchBudget& budget) {
+  const std::int64_t begin = carver.mark();
+  CarvedBatch carved;
+  carved.batch = carve_micro_batch(carver, budget);
+  carved.bytes = {reinterpret_cast<std::byte*>(carved.batch.tokens.data), carver.mark() - begin};
+  return carved;
+}
+
+Slot carve_slot(Carver& carver, const SlotShape& shape) {
+  Slot slot;
+  const CarvedBatch carved = carve_batch(carver, shape.budget);
+  slot.batch = carved.batch;
+  slot.batch_bytes = carved.bytes;
+  slot.features = carver.vector<std::byte>(shape.budget.context_tokens * shape.feature_row_bytes);
+  slot.predictions = carver.vector<std::int32_t>(shape.budget.loss_rows());
+  slot.sums = carver.vector<double>(LossSums::size(shape.budget.block_size));
+  return slot;
+}
+
+SlotRing::SlotRing(const SlotShape& shape, std::int64_t slots)
+    : places_(slots), end_(std::numeric_limits<std::int64_t>::max()) {
+  Carver count;
+  for (std::int64_t i = 0; i < slots; ++i) carve_slot(count, shape);
+  memory_ = Buffer::pinned(count.peak());
+  Carver carver(memory_.data(), memory_.bytes());
+  for (std::int64_t i = 0; i < slots; ++i) {
+    places_[i].slot = carve_slot(carver, shape);
+    places_[i].index = i;
+  }
+}
+
+Slot* SlotRing::wait(std::int64_t index, SlotState state) {
+  Place& place = places_[index % size()];
+  Lock lock(mutex_);
+  while (!closed_ && index < end_ && !(place.index == index && place.state == state)) {
+    place.changed.wait(mutex_);
+  }
+  return closed_ || index >= end_ ? nullptr : &place.slot;
+}
+
+void SlotRing::advance(std::int64_t index, SlotState to) {
+  Place& place = places_[index % size()];
+  Lock lock(mutex_);
+  DRAFTSMITH_CHECK(place.index == index, "a slot is handed on by the thread that waited for it");
+  place.state = to;
+  if (to == SlotState::free) place.index += size();
+  place.changed.notify_all();
+}
+
+void SlotRing::end_at(std::int64_t index) {
+  Lock lock(mutex_);
+  end_ = std::min(end_, index);
+  for (Place& place : places_) place.changed.notify_all();
+}
+
+void SlotRing::close() {
+  Lock lock(mutex_);
+  closed_ = true;
+  for (Place& place : places_) place.changed.notify_all();
+}
+
+std::int64_t SlotRing::filled() {
+  Lock lock(mutex_);
+  return std::count_if(places_.begin(), places_.end(),
+                       [](const Place& place) { return place.state == SlotState::filled; });
+}
+
+}  // namespace draftsmith
