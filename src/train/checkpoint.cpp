@@ -1,0 +1,208 @@
+#include "train/checkpoint.h"
+
+#include <array>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "data/checksum.h"
+#include "data/file.h"
+#include "data/json_fields.h"
+#include "data/safetensors.h"
+#include "data/safetensors_writer.h"
+#include "data/snapshot.h"
+
+namespace draftsmith {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kStateFile = "state.safetensors";
+constexpr const char* kFactsFile = "state.json";
+constexpr const char* kConfigFile = "config.yaml";
+
+struct Part {
+  const char* prefix;
+  Vector<float> TrainedState::*values;
+};
+constexpr std::array kParts = {Part{"master.", &TrainedState::master},
+                               Part{"first_moment.", &TrainedState::first_moment},
+                               Part{"second_moment.", &TrainedState::second_moment}};
+
+void write_state(const fs::path& path, const WeightTable& table, const TrainedState& state) {
+  std::vector<TensorDeclaration> declarations;
+  for (const Part& part : kParts) {
+    for (const WeightEntry& entry : table.entries) {
+      declarations.push_back(
+          {.name = part.prefix + entry.name, .type = FileType::f32, .shape = entry.dimensions()});
+    }
+  }
+  SafetensorsWriter writer(path, std::move(declarations));
+  for (const Part& part : kParts) {
+    for (const WeightEntry& entry : table.entries) {
+      const Vector<float> values = (state.*part.values).slice(entry.offset, entry.size());
+      writer.write(part.prefix + entry.name,
+                   std::span<const float>(values.data, static_cast<std::size_t>(values.size)));
+    }
+  }
+  writer.finish();
+}
+
+JsonValue evaluation_json(const EvaluationRecord& record) {
+  JsonArray by_offset;
+  for (std::int64_t i = 0; i < record.accuracy_by_offset.count; ++i) {
+    by_offset.push_back({record.accuracy_by_offset.values[i]});
+  }
+  return {JsonObject{{"step", {record.step}},
+                     {"loss", {record.loss}},
+                     {"accuracy_by_offset", {by_offset}},
+                     {"acceptance", {record.acceptance}},
+                     {"conversations", {record.conversations}},
+                     {"seconds", {record.seconds}}}};
+}
+
+std::string facts_text(const CheckpointFacts& facts) {
+  JsonObject json{
+      {"step", {facts.step}},
+      {"counters",
+       {JsonObject{{"updates", {facts.counters.updates}},
+                   {"skipped", {facts.counters.skipped}},
+                   {"skipped_in_a_row", {facts.counters.skipped_in_a_row}}}}},
+      {"position", {JsonObject{{"epoch", {facts.position.epoch}}, {"place", {facts.position.place}}}}},
+      {"wall_s", {facts.wall_s}},
+      {"data",
+       {JsonObject{{"documents", {facts.data.documents}},
+                   {"tokens", {facts.data.tokens}},
+                   {"checksum", {facts.data.checksum}}}}}};
+  if (facts.evaluation) json.push_back({"evaluation", evaluation_json(*facts.evaluation)});
+  return write_json({json}, JsonLayout::indented);
+}
+
+EvaluationRecord read_evaluation(const JsonFields& fields) {
+  EvaluationRecord record;
+  record.step = fields.integer("step", {});
+  record.loss = fields.find_number("loss", {}).value_or(kNotMeasured);
+  record.acceptance = fields.find_number("acceptance", {}).value_or(kNotMeasured);
+  record.conversations = fields.integer("conversations", {});
+  record.seconds = fields.number("seconds", {});
+  for (const JsonValue& share : fields.list("accuracy_by_offset")) {
+    if (record.accuracy_by_offset.count == OffsetShares::kMost) {
+      fields.refuse("accuracy_by_offset", "at most 31 shares", "use another checkpoint");
+    }
+    const double* const value = share.get<double>();
+    record.accuracy_by_offset.values[record.accuracy_by_offset.count++] = value ? *value : kNotMeasured;
+  }
+  return record;
+}
+
+// The message of what a damaged checkpoint threw.
+std::optional<std::string> damage_of(const fs::path& folder) {
+  try {
+    verify_snapshot(folder);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+CorpusIdentity identify(const Corpus& corpus) {
+  CorpusIdentity identity{.documents = corpus.size()};
+  std::uint32_t checksum = 0;
+  for (std::int64_t document = 0; document < corpus.size(); ++document) {
+    const DocumentView view = corpus[document];
+    identity.tokens += std::ssize(view.ids);
+    checksum = crc32c(std::as_bytes(view.ids), checksum);
+    checksum = crc32c(std::as_bytes(view.loss_mask), checksum);
+  }
+  identity.checksum = checksum;
+  return identity;
+}
+
+void write_checkpoint(const fs::path& folder, const CheckpointContents& contents,
+                      const std::function<void()>& before_commit) {
+  fs::create_directories(parent_folder(folder));
+  SnapshotWriter writer(folder);
+  write_state(writer.file(kStateFile), contents.table, contents.state);
+  atomic_write_file(writer.file(kFactsFile), facts_text(contents.facts));
+  atomic_write_file(writer.file(kConfigFile), contents.config_text);
+  before_commit();
+  writer.commit();
+}
+
+CheckpointFacts read_checkpoint_facts(const fs::path& folder) {
+  const std::string file = (folder / kFactsFile).string();
+  const JsonValue json = parse_json(read_text_file(file), file);
+  const JsonFields fields(file, "", json);
+  const JsonFields counters = fields.object("counters"), position = fields.object("position"),
+                   data = fields.object("data");
+  CheckpointFacts facts{
+      .step = fields.integer("step", {}),
+      .counters = {.updates = counters.integer("updates", {}),
+                   .skipped = counters.integer("skipped", {}),
+                   .skipped_in_a_row = counters.integer("skipped_in_a_row", {})},
+      .position = {.epoch = position.integer("epoch", {}), .place = position.integer("place", {})},
+      .wall_s = fields.number("wall_s", {}),
+      .data = {.documents = data.integer("documents", {}),
+               .tokens = data.integer("tokens", {}),
+               .checksum = data.integer("checksum", {})}};
+  if (const auto evaluation = fields.find_object("evaluation"))
+    facts.evaluation = read_evaluation(*evaluation);
+  return facts;
+}
+
+std::string read_checkpoint_config(const fs::path& folder) { return read_text_file(folder / kConfigFile); }
+
+void read_checkpoint_state(const fs::path& folder, const WeightTable& table, const TrainedState& state) {
+  const SafetensorsFile file(folder / kStateFile);
+  for (const Part& part : kParts) {
+    for (const WeightEntry& entry : table.entries) {
+      const TensorEntry& tensor = file.at(part.prefix + entry.name);
+      check_shape(tensor, entry.dimensions());
+      const Vector<float> values = (state.*part.values).slice(entry.offset, entry.size());
+      read_as(tensor, std::span<float>(values.data, static_cast<std::size_t>(values.size)));
+    }
+  }
+}
+
+CheckpointFolder newest_checkpoint(const RunFolder& folder) {
+  const std::vector<CheckpointFolder> all = list_checkpoints(folder);
+  if (all.empty()) {
+    throw Error(
+        fmt::format("{}: expected a complete checkpoint, found none; leave --resume out, or begin "
+                    "anew with --overwrite",
+                    folder.checkpoints().string()));
+  }
+  const auto damage = damage_of(all.back().path);
+  if (!damage) return all.back();
+  for (auto older = all.rbegin() + 1; older != all.rend(); ++older) {
+    if (damage_of(older->path)) continue;
+    throw Error(fmt::format("{}. The checkpoint of step {} is whole: remove {} to resume from it", *damage,
+                            older->step, all.back().path.string()));
+  }
+  throw Error(fmt::format("{}. No older checkpoint is whole: begin anew with --overwrite", *damage));
+}
+
+std::optional<CheckpointFolder> best_checkpoint(const RunFolder& folder) {
+  std::optional<CheckpointFolder> best;
+  double best_acceptance = 0;
+  for (const CheckpointFolder& checkpoint : list_checkpoints(folder)) {
+    const auto evaluation = read_checkpoint_facts(checkpoint.path).evaluation;
+    if (!evaluation || !(evaluation->acceptance > best_acceptance)) continue;
+    best = checkpoint;
+    best_acceptance = evaluation->acceptance;
+  }
+  return best;
+}
+
+void prune_checkpoints(const RunFolder& folder, std::int64_t keep) {
+  const std::vector<CheckpointFolder> all = list_checkpoints(folder);
+  const auto best = best_checkpoint(folder);
+  for (std::int64_t i = 0; i + keep < std::ssize(all); ++i) {
+    if (!best || best->step != all[i].step) remove_checkpoint(all[i]);
+  }
+}
+
+}  // namespace draftsmith

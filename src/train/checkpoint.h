@@ -1,0 +1,78 @@
+// A checkpoint is a folder that is whole or absent (data/snapshot.h):
+//   state.safetensors  master.NAME, first_moment.NAME, second_moment.NAME for every weight, float32
+//   state.json         step, data position, counters, the evaluation after the step
+//   config.yaml        the resolved configuration
+// With the same data and configuration, training goes on from it bit for bit: randomness is a pure function
+// of seed, epoch and document, so these numbers are all of it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "data/corpus.h"
+#include "metrics/record.h"
+#include "model/weights.h"
+#include "train/optimizer.h"
+#include "train/run_folder.h"
+#include "train/sampler.h"
+
+namespace draftsmith {
+
+// How steps have gone; part of the state.
+struct StepCounters {
+  std::int64_t updates = 0;           // steps that were applied
+  std::int64_t skipped = 0;           // steps whose loss or gradient was not finite
+  std::int64_t skipped_in_a_row = 0;  // up to now
+
+  bool operator==(const StepCounters&) const = default;
+};
+
+// Says whether two sets of documents are the same, token for token.
+struct CorpusIdentity {
+  std::int64_t documents = 0;
+  std::int64_t tokens = 0;
+  std::int64_t checksum = 0;  // CRC-32C of ids and masks
+
+  bool operator==(const CorpusIdentity&) const = default;
+};
+CorpusIdentity identify(const Corpus& corpus);
+
+struct CheckpointFacts {
+  std::int64_t step = 0;  // the last that was made
+  StepCounters counters;
+  DataPosition position;  // where packing goes on
+  double wall_s = 0;      // of training so far
+  CorpusIdentity data;
+  std::optional<EvaluationRecord> evaluation;  // of this very state
+};
+
+struct CheckpointContents {
+  const CheckpointFacts& facts;
+  const std::string& config_text;
+  const WeightTable& table;
+  TrainedState state;
+};
+// Replaces what has that name. before_commit is called when all files are written aside. Blocks on the disk.
+void write_checkpoint(const std::filesystem::path& folder, const CheckpointContents& contents,
+                      const std::function<void()>& before_commit);
+
+// Throw Error for what is missing, broken or of another shape.
+CheckpointFacts read_checkpoint_facts(const std::filesystem::path& folder);
+std::string read_checkpoint_config(const std::filesystem::path& folder);
+void read_checkpoint_state(const std::filesystem::path& folder, const WeightTable& table,
+                           const TrainedState& state);
+
+// The newest checkpoint, its contents verified. Throws Error when there is none, and when it is damaged: then
+// the message names the newest older one that is whole, and what to do.
+CheckpointFolder newest_checkpoint(const RunFolder& folder);
+
+// The one with the highest measured acceptance, the earlier of equals; nothing when none was evaluated.
+std::optional<CheckpointFolder> best_checkpoint(const RunFolder& folder);
+
+// Keeps the newest `keep` and the best, removes the others.
+void prune_checkpoints(const RunFolder& folder, std::int64_t keep);
+
+}  // namespace draftsmith

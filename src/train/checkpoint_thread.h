@@ -1,0 +1,83 @@
+// Writes checkpoints beside the training. Drafter 0 copies its state into one staging buffer at a step's end
+// and goes on; if the buffer is still being written, it waits. Where an evaluation follows the step, the
+// write waits for its result: the checkpoint holds it, and one that nobody asked for is written only when the
+// acceptance is the best so far.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/mutex.h"
+#include "base/queue.h"
+#include "metrics/recorder.h"
+#include "train/checkpoint.h"
+#include "train/hooks.h"
+
+namespace draftsmith {
+
+// Written by drafter 0 with the state.
+struct SnapshotJob {
+  std::int64_t step = 0;
+  StepCounters counters;
+  DataPosition position;
+  double wall_s = 0;
+  bool due = false;                // is written whatever the evaluation says
+  bool awaits_evaluation = false;  // one follows the step
+};
+
+struct CheckpointThreadSettings {
+  RunFolder folder;
+  std::string config_text;
+  CorpusIdentity data;
+  std::int64_t keep = 1;
+  double best_acceptance = 0;  // of the checkpoints that a resumed run found
+  std::optional<CheckpointFolder> resumed;
+};
+
+class CheckpointThread {
+ public:
+  CheckpointThread(const CheckpointThreadSettings& settings, const WeightTable& table, Recorder& recorder,
+                   const PipelineHooks& hooks);
+
+  // The thread's body. Blocks until finish() or close(); throws what the disk does wrong.
+  void run();
+
+  // Drafter 0. Blocks while the buffer is in use; null after close(). Takes no heap.
+  const TrainedState* claim_staging();
+  void submit(const SnapshotJob& job) { jobs_.push(job); }
+  // Collector: in the order of the evaluations.
+  void evaluated(const EvaluationRecord& record) { evaluations_.push(record); }
+  // What is submitted is still written.
+  void finish();
+  // Nothing is waited for any more.
+  void close();
+
+  // The newest that is written or was resumed from. Any thread.
+  std::optional<CheckpointFolder> last_written();
+  double best_acceptance() const { return best_acceptance_; }  // after run() has ended
+
+  static std::int64_t staging_bytes(const WeightTable& table);
+
+ private:
+  void write(const SnapshotJob& job, const std::optional<EvaluationRecord>& evaluation);
+
+  // Constant after construction.
+  const CheckpointThreadSettings settings_;
+  const WeightTable& table_;
+  Recorder& recorder_;
+  const PipelineHooks& hooks_;
+  Buffer staging_memory_;
+  TrainedState staging_;  // by turns of drafter 0 and this thread, as the queues say
+  // Checkpoint thread only.
+  double best_acceptance_;
+  // Shared.
+  Queue<SnapshotJob> jobs_{1};
+  Queue<bool> staging_free_{1};
+  Queue<EvaluationRecord> evaluations_{1};
+  Mutex mutex_;
+  std::optional<CheckpointFolder> last_written_ GUARDED_BY(mutex_);
+};
+
+}  // namespace draftsmith

@@ -1,0 +1,112 @@
+// One device and all that is on it: its memory, its products, and the roles it plays. A device may be a
+// target, a drafter or both; then its thread does the one's work on micro-batch i before the other's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fabric/local_collective.h"
+#include "tensor/arena.h"
+#include "train/drafter_worker.h"
+#include "train/hooks.h"
+#include "train/sequence.h"
+#include "train/step_leader.h"
+#include "train/target_worker.h"
+#include "train/waits.h"
+
+namespace draftsmith {
+
+// Which micro-batches a device works on: as a target those with i mod targets == target, as a drafter those
+// with i mod drafters == drafter.
+struct DeviceRoles {
+  std::optional<std::int64_t> target, drafter;
+  std::int64_t targets = 1, drafters = 1;
+
+  bool makes(std::int64_t index) const { return target && index % targets == *target; }
+  bool trains_on(std::int64_t index) const { return drafter && index % drafters == *drafter; }
+};
+
+// What the threads of a pipeline share; all of it outlives them.
+struct PipelineLinks {
+  const SequencePlan& plan;
+  SlotRing& ring;
+  LocalCollective& collective;
+  StepLeader& leader;  // drafter 0's
+  const PipelineHooks& hooks;
+  const std::atomic<int>& stop_signal;  // not 0: end after this step
+};
+
+// How much a device computed.
+struct WorkDone {
+  double target_flops = 0, drafter_flops = 0;  // useful ones: 2 * multiply-adds
+  std::int64_t tokens = 0, blocks = 0;         // trained on
+  std::int64_t steps = 0;
+};
+
+template <typename T>
+class DeviceThread {
+ public:
+  DeviceThread(const Device& device, const DeviceRoles& roles, const RunShapes& shapes,
+               const OptimizerConfig& optimizer);
+
+  // Main thread, in this order. measure() prepares every product and counts the memory, and is all that a
+  // plan needs; carve() allocates it; load() reads weights.
+  void measure();
+  void carve();
+  void load(const std::filesystem::path& target_folder);
+  void restore(const TrainedState& state, const StepCounters& counters);
+  // Runs every role once on real work, without the exchange and without a trace in the state: the target
+  // fills the slot, the drafter trains on it.
+  void warm_up(Slot& slot);
+
+  // The device's thread. Blocks until the sequence is done, the run stops or the ring is closed.
+  void run(const PipelineLinks& links);
+  // One exchange of nothing, by the device's thread before run(). False when cancelled.
+  bool exchange_nothing(LocalCollective& collective);
+
+  const Device& device() const { return device_; }
+  const DeviceRoles& roles() const { return roles_; }
+  std::int64_t bytes() const { return measured_.peak(); }
+  const std::map<std::string, std::int64_t>& bytes_by_purpose() const { return measured_.bytes_by_purpose(); }
+  std::vector<std::string> describe_products() { return launch_.library().describe(); }
+  ExchangeBuffers exchange_buffers() const { return drafter_->exchange_buffers(); }
+  const OptimizerState<T>& state() const { return drafter_->state(); }
+
+  // After run() has ended.
+  const ThreadTimes& times() const { return times_; }
+  const StepCounters& counters() const { return counters_; }
+  const WorkDone& work() const { return work_; }
+  double product_rate() const { return product_rate_; }  // measured at warm-up, 2 * multiply-adds / s
+
+ private:
+  void lay_out(Carver& carver);
+  bool make(const SequenceItem& item, const PipelineLinks& links);
+  bool take(const SequenceItem& item, const PipelineLinks& links);
+  bool evaluate(const SequenceItem& item, Slot& slot, const PipelineLinks& links);
+  void count(const SequenceItem& item, const BatchFacts& facts);
+  bool finish_step(const SequenceItem& item, const PipelineLinks& links);
+  StepOutcome update(const SequenceItem& item, const PipelineLinks& links);
+
+  // Constant after set-up.
+  const Device device_;
+  const DeviceRoles roles_;
+  const RunShapes& shapes_;
+  const OptimizerConfig optimizer_;
+  Carver measured_;
+  Arena arena_;
+  double product_rate_ = 0;
+  // The device's thread only, once it runs.
+  Launcher<T> launch_;
+  std::optional<TargetWorker<T>> target_;
+  std::optional<DrafterWorker<T>> drafter_;
+  StepCounters counters_;
+  ThreadTimes times_;
+  WorkDone work_;
+};
+
+}  // namespace draftsmith

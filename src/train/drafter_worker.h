@@ -1,0 +1,84 @@
+// The drafter's part of a device: a filled slot in; loss and gradient added up over the micro-batches of a
+// step, then one update. Or, for an evaluation, the slot's predictions.
+// Owned by the main thread during set-up, then by the device's.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "fabric/local_collective.h"
+#include "model/drafter.h"
+#include "model/loss.h"
+#include "model/target.h"
+#include "train/optimizer.h"
+#include "train/run_shapes.h"
+#include "train/slots.h"
+#include "train/step_sums.h"
+
+namespace draftsmith {
+
+template <typename T>
+class DrafterWorker {
+ public:
+  DrafterWorker(const RunShapes& shapes, const OptimizerConfig& optimizer);
+
+  // Lays out everything; the same call measures and cuts. `shared` are the target's tables when the device
+  // has that role too, else null.
+  void carve(Carver& carver, const VocabularyTables<T>* shared);
+  // Reads the target's tables unless they are shared.
+  void load(const std::filesystem::path& target_folder);
+  // The state that training begins with.
+  void restore(const TrainedState& state, std::int64_t updates);
+
+  // Every product of a step, whatever the memory holds: what a measuring launcher prepares.
+  void measure(Launcher<T>& launch);
+
+  // Empties gradient and sums.
+  void begin_step(Launcher<T>& launch);
+  // Copies a slot's arrays and features to the device. The slot may then be handed on.
+  void load_batch(const Slot& slot);
+  // Forward, loss and backward of the loaded batch; adds to gradient and sums.
+  void train(Launcher<T>& launch);
+  // Forward and loss of the loaded batch; writes the slot's predictions and sums.
+  void evaluate(Launcher<T>& launch, Slot& slot);
+  // Makes the update from the exchanged gradient and sums.
+  void update(Launcher<T>& launch, double learning_rate);
+
+  void add_host_sum(HostSum sum, double value) { sums_[StepSums::index(sum, block_size())] += value; }
+  double host_sum(HostSum sum) const { return sums_[StepSums::index(sum, block_size())]; }
+  Vector<const double> sums() const { return sums_; }
+  double denominator() const { return sums_[StepSums::denominator(shapes_.loss.kind, block_size())]; }
+  ExchangeBuffers exchange_buffers() const { return {.gradient = state_.gradient, .sums = sums_}; }
+  const OptimizerState<T>& state() const { return state_; }
+  const WeightTable& table() const { return table_; }
+
+  // The widest product of a layer, on memory that every pass writes anew.
+  Matmul<T> largest_product() const;
+
+ private:
+  std::int64_t block_size() const { return shapes_.drafter.block_size; }
+  void forward(Launcher<T>& launch, LossPass pass);
+
+  // Constant after construction.
+  const RunShapes& shapes_;
+  const OptimizerConfig optimizer_;
+  const WeightTable table_;
+  const Drafter<T> drafter_;
+  // Views of the device's arena.
+  VocabularyTables<T> tables_;
+  bool shares_tables_ = false;
+  OptimizerState<T> state_;
+  DrafterWeights<const T> weights_;
+  DrafterWeights<float> weight_gradients_;
+  RopeStorage rope_;
+  CarvedBatch batch_;
+  Matrix<T> features_;  // [context_tokens, taps * width]
+  DrafterActivations<T> activations_;
+  DrafterGradients<T> gradients_;
+  LossScratch<T> loss_;  // its sums are the first of sums_
+  Vector<double> sums_;  // [StepSums::size]
+  // Of the loaded batch.
+  BatchCounts counts_;
+};
+
+}  // namespace draftsmith

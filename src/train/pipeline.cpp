@@ -1,0 +1,234 @@
+#include "train/pipeline.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/arithmetic.h"
+
+namespace draftsmith {
+namespace {
+
+SlotShape slot_shape(const RunShapes& shapes, std::int64_t element_bytes) {
+  return {.budget = shapes.budget, .feature_row_bytes = shapes.drafter.feature_width() * element_bytes};
+}
+
+std::int64_t drafter_count(const PipelineInputs& inputs) {
+  return std::ssize(inputs.config.devices.drafters);
+}
+
+template <typename T>
+std::vector<std::unique_ptr<DeviceThread<T>>> make_devices(const PipelineInputs& inputs) {
+  std::vector<std::unique_ptr<DeviceThread<T>>> devices;
+  for (const DeviceAssignment& one : assign_devices(inputs.config.devices)) {
+    devices.push_back(std::make_unique<DeviceThread<T>>(one.device, one.roles, inputs.shapes,
+                                                        inputs.config.train.optimizer));
+  }
+  return devices;
+}
+
+HeapCounts since(const HeapCounts& before) {
+  HeapCounts counts = heap_counts();
+  counts.ours -= before.ours;
+  counts.library -= before.library;
+  return counts;
+}
+
+}  // namespace
+
+std::optional<EvaluationPlan> plan_evaluation(const PipelineInputs& inputs) {
+  if (inputs.evaluation == nullptr) return std::nullopt;
+  return EvaluationPlan(*inputs.evaluation, inputs.config.train.eval.conversations, inputs.shapes.budget);
+}
+
+SequencePlan plan_sequence(const PipelineInputs& inputs, const std::optional<EvaluationPlan>& evaluation,
+                           const StartingPoint& start) {
+  const std::int64_t drafters = drafter_count(inputs);
+  return {.first_step = start.step + 1,
+          .last_step = inputs.steps,
+          .step_micro_batches = drafters * inputs.config.train.accumulate,
+          .evaluation_every = inputs.config.train.eval.every,
+          .evaluation_micro_batches = evaluation ? round_up(evaluation->micro_batches(), drafters) : 0,
+          .evaluate_first = start.owes_evaluation};
+}
+
+template <typename T>
+Pipeline<T>::Pipeline(const PipelineInputs& inputs)
+    : inputs_(inputs),
+      table_(drafter_weight_table(inputs.shapes.drafter)),
+      evaluation_(plan_evaluation(inputs)),
+      devices_(make_devices<T>(inputs)),
+      collective_(drafter_count(inputs)),
+      ready_(std::ssize(devices_) + 1),
+      gate_(std::ssize(devices_) + 1) {}
+
+template <typename T>
+void Pipeline<T>::measure() {
+  for (const auto& device : devices_) device->measure();
+}
+
+template <typename T>
+std::int64_t Pipeline<T>::slot_bytes() const {
+  Carver count;
+  for (std::int64_t slot = 0; slot < inputs_.config.devices.queue.slots; ++slot) {
+    carve_slot(count, slot_shape(inputs_.shapes, sizeof(T)));
+  }
+  return count.peak();
+}
+
+template <typename T>
+void Pipeline<T>::allocate() {
+  for (const auto& device : devices_) {
+    device->carve();
+    if (device->roles().drafter) {
+      collective_.set_buffers(*device->roles().drafter, device->exchange_buffers());
+    }
+  }
+  ring_.emplace(slot_shape(inputs_.shapes, sizeof(T)), inputs_.config.devices.queue.slots);
+}
+
+template <typename T>
+void Pipeline<T>::set_up(const TrainedState& state, const StartingPoint& start) {
+  const PackerSettings packing = packer_settings(inputs_.config, inputs_.shapes.budget);
+  // Slot 0 lends itself to the warm-up; it stays free for micro-batch 0.
+  Slot& slot = *ring_->wait(0, SlotState::free);
+  slot.facts = Packer(inputs_.train, inputs_.shapes.drafter, packing, start.position).next(slot.batch);
+  for (const auto& device : devices_) {  // targets come first, so a drafter finds features
+    device->load(inputs_.config.target);
+    device->restore(state, start.counters);
+    device->warm_up(slot);
+  }
+  feeder_.emplace(Packer(inputs_.train, inputs_.shapes.drafter, packing, start.position),
+                  evaluation_ ? &*evaluation_ : nullptr,
+                  MicroBatchBuilder(inputs_.shapes.budget, inputs_.shapes.drafter));
+  if (evaluation_) {
+    collector_.emplace(*evaluation_, inputs_.shapes.loss.kind, inputs_.shapes.drafter.block_size);
+  }
+}
+
+template <typename T>
+void Pipeline<T>::run(const StartingPoint& start, Recorder& recorder, CheckpointThread& checkpoints) {
+  const SequencePlan sequence = plan_sequence(inputs_, evaluation_, start);
+  StepLeader leader({.plan = sequence,
+                     .block_size = inputs_.shapes.drafter.block_size,
+                     .checkpoint_every = inputs_.config.train.checkpoint.every,
+                     .epoch = start.position.epoch,
+                     .earlier_wall_s = start.wall_s},
+                    recorder, checkpoints, *ring_);
+  const PipelineLinks links{.plan = sequence,
+                            .ring = *ring_,
+                            .collective = collective_,
+                            .leader = leader,
+                            .hooks = inputs_.hooks,
+                            .stop_signal = inputs_.stop_signal};
+  const HeapCounts heap_before = heap_counts();
+  try {
+    start_threads(links, recorder, checkpoints);
+    if (ready_.arrive()) {
+      seal();
+      leader.begin();
+      gate_.arrive();
+    }
+  } catch (...) {
+    failure_.keep_current();
+    close_all(checkpoints);
+  }
+  join_threads(checkpoints);
+  seal_ = seal_report();
+  heap_ = since(heap_before);
+  unseal();
+  failure_.rethrow();
+}
+
+template <typename T>
+void Pipeline<T>::start_threads(const PipelineLinks& links, Recorder& recorder,
+                                CheckpointThread& checkpoints) {
+  const auto guarded = [this, &checkpoints](auto body) {
+    return std::thread([this, &checkpoints, body] {
+      try {
+        body();
+      } catch (...) {
+        failure_.keep_current();
+        close_all(checkpoints);
+      }
+    });
+  };
+  checkpoint_thread_ = guarded([&checkpoints] { checkpoints.run(); });
+  threads_.push_back(guarded([this, links] { feeder_->run(links.plan, links.ring, links.hooks); }));
+  if (collector_) {
+    threads_.push_back(guarded([this, links, &recorder, &checkpoints] {
+      collector_->run(links.plan, links.ring, recorder, checkpoints);
+    }));
+  }
+  for (const auto& device : devices_) {
+    threads_.push_back(guarded([this, &device = *device, links] { run_device(device, links); }));
+  }
+}
+
+template <typename T>
+void Pipeline<T>::run_device(DeviceThread<T>& device, const PipelineLinks& links) {
+  attach_thread(device.device());
+  if (!device.exchange_nothing(links.collective) || !ready_.arrive() || !gate_.arrive()) return;
+  device.run(links);
+}
+
+// The first failure: nobody waits any more. What is written is finished.
+template <typename T>
+void Pipeline<T>::close_all(CheckpointThread& checkpoints) {
+  ring_->close();
+  collective_.cancel();
+  ready_.cancel();
+  gate_.cancel();
+  checkpoints.close();
+}
+
+template <typename T>
+void Pipeline<T>::join_threads(CheckpointThread& checkpoints) {
+  for (std::thread& thread : threads_) thread.join();
+  checkpoints.finish();  // nobody submits any more
+  if (checkpoint_thread_.joinable()) checkpoint_thread_.join();
+}
+
+template <typename T>
+const DeviceThread<T>& Pipeline<T>::drafter_zero() const {
+  return **std::find_if(devices_.begin(), devices_.end(),
+                        [](const auto& device) { return device->roles().drafter == 0; });
+}
+
+template <typename T>
+std::optional<EvaluationRecord> Pipeline<T>::last_evaluation() const {
+  return collector_ ? collector_->last() : std::nullopt;
+}
+
+template <typename T>
+TrainReport Pipeline<T>::report() const {
+  TrainReport report{.compute = kDType<T> == DType::bf16 ? "bf16" : "float32",
+                     .seconds = drafter_zero().times().total_s,
+                     .slot_bytes = slot_bytes(),
+                     .staging_bytes = CheckpointThread::staging_bytes(table_),
+                     .seal = seal_,
+                     .heap = heap_};
+  report.threads.push_back(feeder_->times());
+  for (const auto& device : devices_) {
+    const ThreadTimes& times = device->times();
+    report.tokens += device->work().tokens;
+    report.blocks += device->work().blocks;
+    report.threads.push_back(times);
+    report.devices.push_back({.name = device->device().name.text(),
+                              .threads = device->device().threads,
+                              .target = device->roles().target.has_value(),
+                              .drafter = device->roles().drafter.has_value(),
+                              .bytes = device->bytes(),
+                              .bytes_by_purpose = device->bytes_by_purpose(),
+                              .work = device->work(),
+                              .total_s = times.total_s,
+                              .product_rate = device->product_rate()});
+  }
+  if (collector_) report.threads.push_back(collector_->times());
+  report.skipped_steps = drafter_zero().counters().skipped;
+  return report;
+}
+
+template class Pipeline<float>;
+template class Pipeline<bf16>;
+
+}  // namespace draftsmith

@@ -1,0 +1,101 @@
+// The threads of a run: feeder, one per device, evaluation, checkpoints. Set-up in the main thread, then
+// seal(), then the gate opens; the first failure anywhere closes everything and is what run() throws.
+//
+//   feeder -> slot -> target i mod T -> slot -> drafter i mod D -> (evaluation) slot -> evaluation thread
+//                                                 | exchange among drafters, update
+//                                                 | drafter 0: record -> log, state -> checkpoint thread
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fabric/barrier.h"
+#include "train/collector.h"
+#include "train/device_thread.h"
+#include "train/failure.h"
+#include "train/feeder.h"
+#include "train/report.h"
+#include "train/resolve.h"
+#include "train/run_config.h"
+
+namespace draftsmith {
+
+// What a run works on. All of it outlives the pipeline.
+struct PipelineInputs {
+  const RunConfig& config;  // resolved: steps, or epochs
+  const RunShapes& shapes;
+  const Corpus& train;
+  const Corpus* evaluation = nullptr;  // null: none
+  std::int64_t steps = 0;
+  PipelineHooks hooks;
+  const std::atomic<int>& stop_signal;
+};
+
+// Where a run begins.
+struct StartingPoint {
+  std::int64_t step = 0;  // the last that was made
+  StepCounters counters;
+  DataPosition position;
+  double wall_s = 0;
+  bool owes_evaluation = false;  // the one after `step` is due and was not made
+};
+
+SequencePlan plan_sequence(const PipelineInputs& inputs, const std::optional<EvaluationPlan>& evaluation,
+                           const StartingPoint& start);
+std::optional<EvaluationPlan> plan_evaluation(const PipelineInputs& inputs);
+
+template <typename T>
+class Pipeline {
+ public:
+  // Opens the devices.
+  explicit Pipeline(const PipelineInputs& inputs);
+
+  // Counts the memory of every device and prepares its products.
+  void measure();
+  // Allocates what was counted, and the slots: all memory of the run but the staging buffer.
+  void allocate();
+  // Reads the weights, sets every drafter's state, and runs each device once on the first micro-batch.
+  void set_up(const TrainedState& state, const StartingPoint& start);
+  // Blocks until the run is done or stopped; throws the first failure.
+  void run(const StartingPoint& start, Recorder& recorder, CheckpointThread& checkpoints);
+
+  const WeightTable& table() const { return table_; }
+  const std::vector<std::unique_ptr<DeviceThread<T>>>& devices() const { return devices_; }
+  std::int64_t slot_bytes() const;
+
+  // After run().
+  TrainReport report() const;
+  std::optional<EvaluationRecord> last_evaluation() const;
+  const DeviceThread<T>& drafter_zero() const;
+
+ private:
+  void close_all(CheckpointThread& checkpoints);
+  void start_threads(const PipelineLinks& links, Recorder& recorder, CheckpointThread& checkpoints);
+  void join_threads(CheckpointThread& checkpoints);
+  void run_device(DeviceThread<T>& device, const PipelineLinks& links);
+
+  // Constant after set-up.
+  const PipelineInputs inputs_;
+  const WeightTable table_;
+  const std::optional<EvaluationPlan> evaluation_;
+  std::vector<std::unique_ptr<DeviceThread<T>>> devices_;
+  // Each its own thread's, while one runs.
+  std::optional<Feeder> feeder_;
+  std::optional<Collector> collector_;
+  // Shared.
+  std::optional<SlotRing> ring_;
+  LocalCollective collective_;
+  Barrier ready_, gate_;  // of the devices' threads and the main thread
+  FirstFailure failure_;
+  // Main thread only.
+  std::vector<std::thread> threads_;  // of feeder, devices and evaluation
+  std::thread checkpoint_thread_;
+  SealReport seal_;
+  HeapCounts heap_;
+};
+
+}  // namespace draftsmith

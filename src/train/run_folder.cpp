@@ -1,0 +1,96 @@
+#include "train/run_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include <fmt/core.h>
+
+#include "base/error.h"
+#include "data/file.h"
+#include "data/folder_lock.h"
+#include "data/snapshot.h"
+
+namespace draftsmith {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStepPrefix = "step-";
+
+std::optional<std::int64_t> step_of(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (!name.starts_with(kStepPrefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* const end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + kStepPrefix.size(), end, step);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return step;
+}
+
+// Whether there is anything but a lock.
+bool holds_anything(const fs::path& folder) {
+  return std::any_of(fs::directory_iterator(folder), fs::directory_iterator(),
+                     [](const auto& item) { return item.path().filename() != ".lock"; });
+}
+
+}  // namespace
+
+fs::path RunFolder::checkpoint(std::int64_t step) const {
+  return checkpoints() / fmt::format("{}{:08}", kStepPrefix, step);
+}
+
+void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
+  const std::string name = folder.path.string();
+  if (fs::exists(folder.path) && !fs::is_directory(folder.path)) {
+    throw Error(fmt::format("{}: expected a folder for the run, found a file; choose another output", name));
+  }
+  if (existing == ExistingFolder::resume) {
+    if (!fs::is_directory(folder.checkpoints())) {
+      throw Error(fmt::format("{}: there is no run to resume; leave --resume out to begin one", name));
+    }
+    return;
+  }
+  if (fs::exists(folder.path) && holds_anything(folder.path)) {
+    if (existing == ExistingFolder::refuse) {
+      throw Error(
+          fmt::format("{}: the folder is there already. --resume goes on with the run in it, "
+                      "--overwrite removes that run and begins anew, output=… names another folder",
+                      name));
+    }
+    if (!fs::exists(folder.config()) || !fs::is_directory(folder.checkpoints())) {
+      throw Error(
+          fmt::format("{}: expected a run's folder (config.yaml and checkpoints/), found something "
+                      "else, which --overwrite does not remove; choose another output",
+                      name));
+    }
+  }
+  fs::create_directories(folder.path);
+}
+
+void empty_run_folder(const RunFolder& folder) {
+  for (const auto& item : fs::directory_iterator(folder.path)) {
+    if (item.path().filename() != ".lock") fs::remove_all(item.path());
+  }
+}
+
+std::vector<CheckpointFolder> list_checkpoints(const RunFolder& folder) {
+  std::vector<CheckpointFolder> found;
+  if (!fs::is_directory(folder.checkpoints())) return found;
+  for (const auto& item : fs::directory_iterator(folder.checkpoints())) {
+    const auto step = step_of(item.path());
+    if (step && is_complete_snapshot(item.path())) found.push_back({.step = *step, .path = item.path()});
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return found;
+}
+
+void remove_checkpoint(const CheckpointFolder& checkpoint) {
+  const fs::path aside =
+      checkpoint.path.parent_path() / (std::string(kTemporaryPrefix) + checkpoint.path.filename().string());
+  fs::rename(checkpoint.path, aside);
+  fs::remove_all(aside);
+}
+
+}  // namespace draftsmith

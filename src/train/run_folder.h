@@ -1,0 +1,48 @@
+// The folder of a run, and where things lie in it:
+//   config.yaml    the resolved configuration
+//   metrics.jsonl  one line a step and an evaluation (metrics/log_file.h)
+//   report.json    of the last part of the run that ended
+//   checkpoints/step-00000100/   (train/checkpoint.h)
+//   export/        the drafter for serving
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace draftsmith {
+
+struct RunFolder {
+  std::filesystem::path path;
+
+  std::filesystem::path config() const { return path / "config.yaml"; }
+  std::filesystem::path metrics() const { return path / "metrics.jsonl"; }
+  std::filesystem::path report() const { return path / "report.json"; }
+  std::filesystem::path exported() const { return path / "export"; }
+  std::filesystem::path checkpoints() const { return path / "checkpoints"; }
+  std::filesystem::path checkpoint(std::int64_t step) const;
+};
+
+enum class ExistingFolder { refuse, resume, overwrite };
+
+// Makes the folder ready for a run and gives its path back. An existing one that holds anything is refused
+// unless told otherwise; `overwrite` empties it if it is a run's folder, never another one. Resuming needs a
+// folder that is there. Throws Error.
+// Call with the folder unlocked; the caller then locks it (data/folder_lock.h).
+void prepare_run_folder(const RunFolder& folder, ExistingFolder existing);
+
+// Empties a run's folder but for its lock, which the caller holds.
+void empty_run_folder(const RunFolder& folder);
+
+struct CheckpointFolder {
+  std::int64_t step = 0;
+  std::filesystem::path path;
+};
+// Those that are complete by their list, by step. Contents are not read.
+std::vector<CheckpointFolder> list_checkpoints(const RunFolder& folder);
+
+// Removes one so that a crash leaves it whole or gone.
+void remove_checkpoint(const CheckpointFolder& checkpoint);
+
+}  // namespace draftsmith

@@ -1,0 +1,83 @@
+// What drafter 0 does after each update, for all: the step's record to the log, its state to the checkpoint
+// thread, and the end of a run that cannot go on. Used by drafter 0's thread only; takes no heap unless it
+// throws.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "kernels/adamw.h"
+#include "metrics/recorder.h"
+#include "train/checkpoint_thread.h"
+#include "train/sequence.h"
+#include "train/slots.h"
+#include "train/waits.h"
+
+namespace draftsmith {
+
+// What every drafter knows after an update; the same on all.
+struct StepOutcome {
+  std::int64_t step = 0;
+  double learning_rate = 0;
+  double denominator = 0;
+  Vector<const double> sums;  // [StepSums::size]
+  UpdateState update;
+  StepCounters counters;
+  bool skipped = false;
+  bool stopping = false;
+};
+
+struct StepLeaderSettings {
+  SequencePlan plan;
+  std::int64_t block_size = 0;
+  std::int64_t checkpoint_every = 0;
+  std::int64_t epoch = 0;     // where the data begins
+  double earlier_wall_s = 0;  // of the parts of the run before this one
+};
+
+class StepLeader {
+ public:
+  StepLeader(const StepLeaderSettings& settings, Recorder& recorder, CheckpointThread& checkpoints,
+             SlotRing& ring)
+      : settings_(settings),
+        epoch_(settings.epoch),
+        recorder_(recorder),
+        checkpoints_(checkpoints),
+        ring_(ring) {}
+
+  // The clock starts: the first micro-batch is asked for.
+  void begin();
+
+  // `norms_at_one` is a share of weights. Throws Error when too many steps in a row were skipped.
+  void step_done(const StepOutcome& outcome, double norms_at_one);
+
+  // Copies the state to the checkpoint thread if the step or the evaluation after it wants that. `copy`
+  // writes it to a TrainedState. False when the run is being closed.
+  template <typename Copy>
+  bool offer_snapshot(const StepOutcome& outcome, ThreadTimes& times, const Copy& copy) {
+    const SnapshotJob job = snapshot_of(outcome);
+    if (!job.due && !job.awaits_evaluation) return true;
+    const TrainedState* const staging =
+        waiting(times, WaitFor::checkpoint, [&] { return checkpoints_.claim_staging(); });
+    if (staging == nullptr) return false;
+    copy(*staging);
+    checkpoints_.submit(job);
+    return true;
+  }
+
+ private:
+  SnapshotJob snapshot_of(const StepOutcome& outcome) const;
+  double wall_s() const;
+
+  // Constant after construction.
+  const StepLeaderSettings settings_;
+  // Drafter 0's thread only.
+  std::int64_t epoch_;
+  double step_began_s_ = 0;
+  std::chrono::steady_clock::time_point began_;
+  Recorder& recorder_;
+  CheckpointThread& checkpoints_;
+  SlotRing& ring_;
+};
+
+}  // namespace draftsmith

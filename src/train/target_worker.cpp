@@ -1,0 +1,69 @@
+#include "train/target_worker.h"
+
+#include <cstring>
+
+#include "model/linear.h"
+
+namespace draftsmith {
+namespace {
+
+// From a slot to a device's memory or back. For a logical CPU device both are host memory.
+template <typename E>
+void copy(Vector<E> from, Vector<E> to) {
+  DRAFTSMITH_CHECK(from.size == to.size, "a slot and a device have the same shapes");
+  std::memcpy(to.data, from.data, static_cast<std::size_t>(from.size) * sizeof(E));
+}
+
+}  // namespace
+
+template <typename T>
+void TargetWorker<T>::carve(Carver& carver) {
+  const std::int64_t rows = shapes_.budget.context_tokens;
+  carver.purpose("target weights");
+  weights_ = carve_target_weights<T>(carver, shapes_.target, shapes_.target_layers());
+  rope_ = carve_rope(carver, shapes_.positions, shapes_.target.head_dim);
+  carver.purpose("target activations");
+  scratch_ = carve_target_scratch<T>(carver, shapes_.target, rows);
+  store_.keys.assign(shapes_.target_layers(), carver.matrix<T>(rows, shapes_.target.kv_width()));
+  store_.values.assign(shapes_.target_layers(), carver.matrix<T>(rows, shapes_.target.kv_width()));
+  carver.purpose("micro-batch");
+  for (auto* vector : {&tokens_, &positions_, &begin_, &end_}) *vector = carver.vector<std::int32_t>(rows);
+  features_ = carver.matrix<T>(rows, shapes_.drafter.feature_width());
+}
+
+template <typename T>
+void TargetWorker<T>::load(const std::filesystem::path& folder) {
+  load_target_weights(folder, shapes_.target, weights_);
+  fill_rope(shapes_.target.rope, shapes_.target.head_dim, rope_);
+}
+
+template <typename T>
+void TargetWorker<T>::forward(Launcher<T>& launch) {
+  target_.forward(launch, weights_, rope_.table(), scratch_,
+                  {.tokens = tokens_,
+                   .positions = positions_,
+                   .intervals = {.begin = begin_, .end = end_},
+                   .first_row = 0,
+                   .store = &store_,
+                   .features = features_});
+}
+
+template <typename T>
+void TargetWorker<T>::fill(Launcher<T>& launch, Slot& slot) {
+  copy(slot.batch.tokens, tokens_);
+  copy(slot.batch.positions, positions_);
+  copy(slot.batch.document_begin, begin_);
+  copy(slot.batch.causal_end, end_);
+  forward(launch);
+  copy(bytes_of(features_), slot.features);
+}
+
+template <typename T>
+Matmul<T> TargetWorker<T>::largest_product() const {
+  return linear<T>(scratch_.normed, weights_.layers.front().gate_up, {}, scratch_.gate_up);
+}
+
+template class TargetWorker<float>;
+template class TargetWorker<bf16>;
+
+}  // namespace draftsmith

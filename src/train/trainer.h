@@ -1,0 +1,47 @@
+// A training run from its folder to its report. Read this file first, then train/pipeline.h for the threads
+// and train/device_thread.cpp for one step.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "metrics/progress.h"
+#include "train/checkpoint.h"
+#include "train/hooks.h"
+#include "train/report.h"
+#include "train/run_config.h"
+#include "train/run_folder.h"
+#include "train/run_inputs.h"
+
+namespace draftsmith {
+
+struct TrainRequest {
+  const RunConfig& config;  // resolved, compute too
+  const RunInputs& inputs;
+  std::string config_text;  // the resolved configuration, as saved
+  ExistingFolder existing = ExistingFolder::refuse;
+  // Throws Error when a checkpoint of this configuration cannot be resumed with `config`.
+  std::function<void(const std::string& config_text, const std::string& place)> check_resumed_config;
+  // Where the progress goes, given the run's steps.
+  std::function<ProgressSettings(std::int64_t steps)> progress;
+  // Not 0: a signal asked for the end. The step is finished and a checkpoint written.
+  const std::atomic<int>& stop_signal;
+  PipelineHooks hooks;
+};
+
+struct TrainResult {
+  std::int64_t step = 0;   // the last that was made
+  std::int64_t steps = 0;  // of the whole run
+  CheckpointFolder checkpoint;
+  std::optional<EvaluationRecord> evaluation;  // the last one
+  TrainReport report;
+
+  bool stopped() const { return step < steps; }
+};
+
+// Blocks until the run is done or stopped. Throws Error, or what the first thread that failed threw.
+TrainResult train(const TrainRequest& request);
+
+}  // namespace draftsmith

@@ -1,0 +1,33 @@
+#include "train/useful_flops.h"
+
+namespace draftsmith {
+
+double useful_drafter_flops(const DrafterShape& shape, const BatchFacts& facts) {
+  const auto width = static_cast<double>(shape.width), query = static_cast<double>(shape.query_width()),
+             kv = static_cast<double>(shape.kv_width()), layers = static_cast<double>(shape.layers);
+  const auto context = static_cast<double>(facts.counts.context_tokens),
+             blocks = static_cast<double>(facts.counts.blocks), block = static_cast<double>(shape.block_size);
+  const double per_draft_row =
+      layers * (2 * width * query + 2 * width * kv + 3 * width * static_cast<double>(shape.intermediate));
+  const double fc = static_cast<double>(shape.feature_width()) * width;
+  const double per_context_row = fc + layers * 2 * width * kv;
+  // Every slot of a block sees the context before its anchor and its own block.
+  const double pairs = block * (static_cast<double>(facts.attended_rows) + blocks * block);
+  const double attention = layers * 2 * query * pairs;
+  const double head =
+      static_cast<double>(facts.counts.supervised) * width * static_cast<double>(shape.vocabulary);
+  return 2 * (3 * blocks * block * per_draft_row + 3 * context * per_context_row - context * fc +
+              3.5 * attention + 2 * head);
+}
+
+double useful_target_flops(const TargetShape& shape, std::int64_t layers, const BatchFacts& facts) {
+  const auto width = static_cast<double>(shape.width), query = static_cast<double>(shape.query_width()),
+             kv = static_cast<double>(shape.kv_width());
+  const double per_row =
+      2 * width * query + 2 * width * kv + 3 * width * static_cast<double>(shape.intermediate);
+  return 2 * static_cast<double>(layers) *
+         (static_cast<double>(facts.counts.context_tokens) * per_row +
+          2 * query * static_cast<double>(facts.target_pairs));
+}
+
+}  // namespace draftsmith
