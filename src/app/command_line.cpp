@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include "app/commands.h"
+#include "app/options.h"
 #include "app/version.h"
 #include "base/error.h"
 #include "base/nearest.h"
@@ -22,6 +23,7 @@ constexpr const char* kDescription =
 
 struct Arguments {
   InspectArguments inspect;
+  TrainArguments train;
 };
 
 // Set by the command that was typed.
@@ -43,6 +45,30 @@ void add_inspect(CLI::App& app, InspectArguments& arguments, Chosen& chosen) {
       "Examples:\n"
       "  draftsmith inspect examples/demo/target\n"
       "  draftsmith inspect model.safetensors\n");
+}
+
+void add_config(CLI::App& command, std::string& config, std::vector<std::string>& overrides) {
+  command.add_option("config", config, "The run's configuration, as in examples/demo/run.yaml")->required();
+  command.add_option("overrides", overrides, "Options that win over the file, as in train.steps=800");
+}
+
+void add_train(CLI::App& app, TrainArguments& arguments, Chosen& chosen) {
+  CLI::App* command = app.add_subcommand("train", "Train a drafter for a target");
+  add_config(*command, arguments.config, arguments.overrides);
+  CLI::Option* const resume = command->add_flag(
+      "--resume", arguments.resume, "Go on from the newest checkpoint in the output folder, bit for bit");
+  command->add_flag("--overwrite", arguments.overwrite, "Remove the run in the output folder and begin anew")
+      ->excludes(resume);
+  command->callback([&] { chosen = [&] { return run_train(arguments); }; });
+  command->footer([] {
+    return "SIGINT or SIGTERM finishes the step, writes a checkpoint and says how to resume; a second one "
+           "stops "
+           "at once.\n\nExamples:\n"
+           "  draftsmith train run.yaml\n"
+           "  draftsmith train run.yaml train.steps=800 output=runs/longer\n"
+           "  draftsmith train run.yaml --resume\n\nOptions of run.yaml:\n" +
+           option_reference();
+  });
 }
 
 int report_usage(const CLI::App& app, const CLI::ParseError& error,
@@ -88,6 +114,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
   Chosen chosen;
   add_devices(app, chosen);
   add_inspect(app, read.inspect, chosen);
+  add_train(app, read.train, chosen);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
     app.parse(std::move(reversed));

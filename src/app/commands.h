@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace draftsmith {
 
@@ -18,5 +19,13 @@ struct InspectArguments {
   std::string path;  // a .safetensors file, or a folder with config.json or model files
 };
 int run_inspect(const InspectArguments& arguments);
+
+struct TrainArguments {
+  std::string config;                  // run.yaml
+  std::vector<std::string> overrides;  // "train.steps=800"
+  bool resume = false;                 // go on from the newest checkpoint in the output folder
+  bool overwrite = false;              // remove the run in the output folder first
+};
+int run_train(const TrainArguments& arguments);
 
 }  // namespace draftsmith

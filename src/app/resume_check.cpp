@@ -1,0 +1,58 @@
+#include "app/resume_check.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/core.h>
+
+#include "app/config.h"
+#include "app/options.h"
+#include "base/error.h"
+
+namespace draftsmith {
+namespace {
+
+// These change where, how often and beside what a run computes, but not what. The training data is compared
+// token by token instead (train/trainer.cpp), the drafters by their number.
+constexpr std::array<std::string_view, 10> kFree = {"output",
+                                                    "data.train",
+                                                    "data.eval",
+                                                    "train.checkpoint.every",
+                                                    "train.checkpoint.keep",
+                                                    "train.eval.every",
+                                                    "train.eval.conversations",
+                                                    "devices.targets",
+                                                    "devices.drafters",
+                                                    "devices.queue.slots"};
+
+std::string value_text(const OptionValue& value) {
+  if (value.empty()) return "auto";
+  std::string text;
+  for (const OptionScalar& scalar : value) text += (text.empty() ? "" : ", ") + scalar_text(scalar);
+  return text;
+}
+
+}  // namespace
+
+void check_resumed_config(const RunConfig& config, const std::string& saved_text, const std::string& place) {
+  const RunConfig saved = parse_config({.name = place, .text = saved_text});
+  std::string differences;
+  for (const Option& option : all_options()) {
+    if (std::find(kFree.begin(), kFree.end(), option.name) != kFree.end()) continue;
+    const OptionValue before = option.get(saved), now = option.get(config);
+    if (before == now) continue;
+    differences += fmt::format("\n  {} was {} and is {}", option.name, value_text(before), value_text(now));
+  }
+  if (saved.devices.drafters.size() != config.devices.drafters.size()) {
+    differences += fmt::format("\n  devices.drafters were {} and are {}", saved.devices.drafters.size(),
+                               config.devices.drafters.size());
+  }
+  if (differences.empty()) return;
+  throw Error(
+      fmt::format("{}: the run cannot go on from here with this configuration. Set back what differs, "
+                  "or begin anew with --overwrite:{}",
+                  place, differences));
+}
+
+}  // namespace draftsmith

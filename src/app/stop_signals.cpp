@@ -1,0 +1,44 @@
+#include "app/stop_signals.h"
+
+#include <csignal>
+#include <cstring>
+
+#include <unistd.h>
+
+#include "base/error.h"
+
+namespace draftsmith {
+namespace {
+
+std::atomic<int> g_received{0};  // a signal handler is given nothing else
+static_assert(std::atomic<int>::is_always_lock_free);
+
+// Only what a signal handler may do.
+void receive(int signal) {
+  int none = 0;
+  if (!g_received.compare_exchange_strong(none, signal)) ::_exit(128 + signal);
+  constexpr char kMessage[] = "\ndraftsmith: finishing the step; once more to stop at once\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage, std::strlen(kMessage));
+}
+
+void handle(void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {SIGINT, SIGTERM}) {
+    DRAFTSMITH_CHECK(::sigaction(signal, &action, nullptr) == 0, "these signals can be handled");
+  }
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  g_received = 0;
+  handle(receive);
+}
+
+StopSignals::~StopSignals() { handle(SIG_DFL); }
+
+const std::atomic<int>& StopSignals::received() const { return g_received; }
+
+}  // namespace draftsmith

@@ -1,0 +1,51 @@
+// Trains a drafter: run.yaml and overrides in, a run's folder with checkpoints and the exported drafter out.
+#include <csignal>
+
+#include <fmt/core.h>
+
+#include "app/commands.h"
+#include "app/config.h"
+#include "app/resume_check.h"
+#include "app/stop_signals.h"
+#include "base/log.h"
+#include "train/resolve.h"
+#include "train/trainer.h"
+
+namespace draftsmith {
+namespace {
+
+ExistingFolder existing_folder(const TrainArguments& arguments) {
+  if (arguments.resume) return ExistingFolder::resume;
+  return arguments.overwrite ? ExistingFolder::overwrite : ExistingFolder::refuse;
+}
+
+}  // namespace
+
+int run_train(const TrainArguments& arguments) {
+  const StopSignals signals;
+  RunConfig config = load_config({.path = arguments.config, .overrides = arguments.overrides});
+  config.train.compute = resolve_compute(config.train.compute);
+  const RunInputs inputs = load_run_inputs(config);
+  const TrainResult result = train(
+      {.config = config,
+       .inputs = inputs,
+       .config_text = save_resolved(config),
+       .existing = existing_folder(arguments),
+       .check_resumed_config = [&](const std::string& saved,
+                                   const std::string& place) { check_resumed_config(config, saved, place); },
+       .progress = progress_on_stderr,
+       .stop_signal = signals.received()});
+  fmt::print("{}", report_text(result.report));
+  if (result.evaluation) {
+    fmt::print("evaluation after step {}: loss {:.4f}, acceptance {:.3f} over {} conversations\n",
+               result.evaluation->step, result.evaluation->loss, result.evaluation->acceptance,
+               result.evaluation->conversations);
+  }
+  fmt::print("checkpoint: {}\n", result.checkpoint.path.string());
+  if (!result.stopped()) return kExitDone;
+  fmt::print("stopped after step {} of {}; to go on: draftsmith train {} --resume\n", result.step,
+             result.steps, arguments.config);
+  return 128 + signals.received();
+}
+
+}  // namespace draftsmith
