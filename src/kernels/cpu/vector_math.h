@@ -16,11 +16,11 @@ typedef float Lanes __attribute__((vector_size(64)));
 typedef std::int32_t IntLanes __attribute__((vector_size(64)));
 typedef std::uint32_t WordLanes __attribute__((vector_size(64)));
 typedef std::uint16_t HalfLanes __attribute__((vector_size(32)));
+typedef std::uint16_t HalfPairs __attribute__((vector_size(64)));
 
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-inline Lanes broadcast(float value) { return Lanes{} + value; }
-inline IntLanes broadcast(std::int32_t value) { return IntLanes{} + value; }
+inline Lanes broadcast(float v) { return Lanes{v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v}; }
 inline IntLanes lane_index() { return IntLanes{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
 
 inline Lanes load(const float* from) {
@@ -28,9 +28,11 @@ inline Lanes load(const float* from) {
   std::memcpy(&lanes, from, sizeof lanes);
   return lanes;
 }
+// A bf16 is the upper half of a float: the lower halves come from zeros.
 inline Lanes widen(HalfLanes halves) {
-  const WordLanes words = __builtin_convertvector(halves, WordLanes) << 16;
-  return reinterpret_cast<Lanes>(words);
+  return reinterpret_cast<Lanes>(__builtin_shufflevector(HalfLanes{}, halves, 0, 16, 1, 17, 2, 18, 3, 19, 4,
+                                                         20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25, 10, 26, 11,
+                                                         27, 12, 28, 13, 29, 14, 30, 15, 31));
 }
 inline Lanes load(const bf16* from) {
   HalfLanes halves;
@@ -41,10 +43,10 @@ inline Lanes load(const bf16* from) {
 // Rounds to the nearest bf16, ties to even; NaN stays NaN.
 inline HalfLanes narrow_lanes(Lanes lanes) {
   const WordLanes words = reinterpret_cast<WordLanes>(lanes);
-  const WordLanes rounded = (words + 0x7fffu + ((words >> 16) & 1u)) >> 16;
-  const WordLanes quiet = (words >> 16) | 0x40u;
-  const WordLanes chosen = (words & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
-  return __builtin_convertvector(chosen, HalfLanes);
+  const WordLanes rounded = words + 0x7fffu + ((words >> 16) & 1u);
+  const WordLanes chosen = (words & 0x7fffffffu) > 0x7f800000u ? words | 0x400000u : rounded;
+  const HalfPairs halves = reinterpret_cast<HalfPairs>(chosen);
+  return __builtin_shufflevector(halves, halves, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
 }
 inline void store(float* to, Lanes lanes) { std::memcpy(to, &lanes, sizeof lanes); }
 inline void store(bf16* to, Lanes lanes) {
@@ -83,6 +85,7 @@ inline Lanes rounded<bf16>(Lanes lanes) {
 // A place in a row: sixteen whole columns, or the few that end it. Loads beyond the end give the fill.
 struct WholeLanes {
   std::int64_t column;
+  WholeLanes after(std::int64_t vectors) const { return {column + vectors * kLanes}; }
   template <typename T>
   Lanes load(const T* row, float = 0) const {
     return cpu::load(row + column);
@@ -95,6 +98,7 @@ struct WholeLanes {
 struct LastLanes {
   std::int64_t column;
   std::int64_t count;
+  LastLanes after(std::int64_t) const { return *this; }  // nothing follows
   template <typename T>
   Lanes load(const T* row, float fill = 0) const {
     return load_some(row + column, count, fill);
