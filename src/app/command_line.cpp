@@ -24,6 +24,8 @@ constexpr const char* kDescription =
 struct Arguments {
   InspectArguments inspect;
   TrainArguments train;
+  EvalArguments eval;
+  GenerateArguments generate;
 };
 
 // Set by the command that was typed.
@@ -71,6 +73,57 @@ void add_train(CLI::App& app, TrainArguments& arguments, Chosen& chosen) {
   });
 }
 
+void add_decoding_options(CLI::App& command, DecodingArguments& arguments, std::int64_t& max_new_tokens) {
+  command
+      .add_option("drafter", arguments.drafter,
+                  "A run's folder, whose export is taken, or a drafter's folder in the z-lab layout")
+      ->required();
+  command.add_option("--target", arguments.target, "The target's Hugging Face folder (default: the run's)");
+  command.add_option("--max-new-tokens", max_new_tokens, "Longest output, in tokens")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->capture_default_str();
+  command.add_option("--compute", arguments.compute, "What weights and activations are stored as")
+      ->check(CLI::IsMember({"float32", "bf16"}))
+      ->capture_default_str();
+  command.add_option("--device", arguments.device, "The device that holds both models")
+      ->capture_default_str();
+  command.add_option("--threads", arguments.threads, "Threads of the device (default: the machine's cores)")
+      ->check(CLI::Range(1, 1024));
+}
+
+void add_eval(CLI::App& app, EvalArguments& arguments, Chosen& chosen) {
+  CLI::App* command = app.add_subcommand("eval", "Measure a drafter by decoding conversations for real");
+  add_decoding_options(*command, arguments.decoding, arguments.max_new_tokens);
+  command->add_option("--data", arguments.data, "Conversations, JSON lines (default: the run's data.eval)");
+  command->add_option("--conversations", arguments.conversations, "Only the first so many (default: all)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--output", arguments.output, "Where eval.json goes (default: the run's folder)");
+  command->callback([&] { chosen = [&] { return run_eval(arguments); }; });
+  command->footer(
+      "Every prompt is decoded speculatively and plainly, greedily both times, and the outputs compared. "
+      "Tokens per cycle is what a draft cycle commits: accepted proposals and the target's own token.\n\n"
+      "Examples:\n"
+      "  draftsmith eval runs/demo\n"
+      "  draftsmith eval some-drafter --target some-target --data eval.jsonl --conversations 50\n");
+}
+
+void add_generate(CLI::App& app, GenerateArguments& arguments, Chosen& chosen) {
+  CLI::App* command = app.add_subcommand("generate", "Answer a prompt by speculative decoding");
+  add_decoding_options(*command, arguments.decoding, arguments.max_new_tokens);
+  CLI::Option* prompt = command->add_option("--prompt", arguments.prompt, "A user's message");
+  CLI::Option* raw =
+      command->add_option("--raw", arguments.raw, "Text to continue as it is, without a chat template");
+  prompt->excludes(raw);
+  command->add_flag("--show-blocks", arguments.show_blocks,
+                    "Mark what each cycle accepted: in colour on a terminal, else [accepted|run]bonus");
+  command->callback([&] { chosen = [&] { return run_generate(arguments); }; });
+  command->footer(
+      "The output ends at a stop token of the target's configuration or at the limit.\n\n"
+      "Examples:\n"
+      "  draftsmith generate runs/demo --prompt \"Count from 3 in steps of 4, 10 numbers.\" --show-blocks\n"
+      "  draftsmith generate some-drafter --target some-target --raw \"Once upon a time\"\n");
+}
+
 int report_usage(const CLI::App& app, const CLI::ParseError& error,
                  const std::vector<std::string>& arguments) {
   std::vector<std::string> names;
@@ -115,6 +168,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
   add_devices(app, chosen);
   add_inspect(app, read.inspect, chosen);
   add_train(app, read.train, chosen);
+  add_eval(app, read.eval, chosen);
+  add_generate(app, read.generate, chosen);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
     app.parse(std::move(reversed));

@@ -3,8 +3,11 @@
 // Error.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "app/decoding.h"
 
 namespace draftsmith {
 
@@ -27,5 +30,23 @@ struct TrainArguments {
   bool overwrite = false;              // remove the run in the output folder first
 };
 int run_train(const TrainArguments& arguments);
+
+struct EvalArguments {
+  DecodingArguments decoding;
+  std::string data;                // JSONL of conversations; empty: the run's
+  std::string output;              // eval.json; empty: in the run's folder, or nowhere
+  std::int64_t conversations = 0;  // the first so many; 0: all
+  std::int64_t max_new_tokens = 256;
+};
+int run_eval(const EvalArguments& arguments);
+
+struct GenerateArguments {
+  DecodingArguments decoding;
+  std::string prompt;  // a user's message
+  std::string raw;     // or the text itself, without a chat template
+  std::int64_t max_new_tokens = 256;
+  bool show_blocks = false;
+};
+int run_generate(const GenerateArguments& arguments);
 
 }  // namespace draftsmith

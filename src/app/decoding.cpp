@@ -1,0 +1,96 @@
+#include "app/decoding.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "app/config.h"
+#include "base/arithmetic.h"
+#include "base/error.h"
+#include "data/hf_config.h"
+#include "model/target_shape.h"
+#include "train/run_folder.h"
+
+namespace draftsmith {
+namespace {
+
+namespace fs = std::filesystem;
+
+void require_model_folder(const fs::path& folder, const char* what) {
+  if (fs::exists(folder / "config.json")) return;
+  throw Error(
+      fmt::format("{}: expected the folder of a {}, with config.json and weights; relative paths "
+                  "start in {}",
+                  folder.string(), what, fs::current_path().string()));
+}
+
+std::vector<std::int32_t> read_stop_tokens(const fs::path& folder) {
+  std::vector<std::int64_t> ids = read_generation_config(folder).eos_token_ids;
+  const std::vector<std::int64_t> more = read_target_config(folder).eos_token_ids;
+  ids.insert(ids.end(), more.begin(), more.end());
+  std::vector<std::int32_t> tokens;
+  for (const std::int64_t id : ids) tokens.push_back(narrow<std::int32_t>(id));
+  std::sort(tokens.begin(), tokens.end());
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+  return tokens;
+}
+
+}  // namespace
+
+DecodingPaths find_decoding_paths(const DecodingArguments& arguments) {
+  const fs::path given = arguments.drafter;
+  DecodingPaths paths{.drafter = given, .target = arguments.target};
+  const RunFolder folder{given};
+  if (fs::exists(folder.config())) {
+    const RunConfig run = load_config({.path = folder.config(), .inputs = InputFiles::unchecked});
+    paths.run = given;
+    paths.drafter = folder.exported();
+    if (!fs::exists(paths.drafter / "config.json")) {
+      throw Error(
+          fmt::format("{}: this run has no export yet. A run that ends writes one; of one that was "
+                      "stopped: draftsmith export {}",
+                      paths.drafter.string(), given.string()));
+    }
+    if (paths.target.empty()) paths.target = run.target;
+    paths.data = run.data.eval;
+  }
+  require_model_folder(paths.drafter, "run or a drafter");
+  if (paths.target.empty()) {
+    throw Error(
+        fmt::format("{} is a drafter, not a run: name the target that it was trained for with "
+                    "--target FOLDER",
+                    given.string()));
+  }
+  require_model_folder(paths.target, "target");
+  return paths;
+}
+
+DecodingModels load_decoding_models(const DecodingArguments& arguments, const DecodingPaths& paths) {
+  DecodingModels models{.target_folder = paths.target,
+                        .target = read_target_shape(paths.target),
+                        .drafter = load_drafter(paths.drafter),
+                        .tokenizer = Tokenizer::load(paths.target),
+                        .stop_tokens = read_stop_tokens(paths.target),
+                        .device = open_device(DeviceName::parse(arguments.device), arguments.threads, 1),
+                        .compute = arguments.compute == "bf16" ? DType::bf16 : DType::float32};
+  check_drafter_fits(models.drafter.shape, models.target);
+  if (models.tokenizer.size() > models.target.vocabulary) {
+    throw Error(
+        fmt::format("{}: the tokenizer has token {}, but the target's table has {} rows; the files "
+                    "belong to different models",
+                    paths.target.string(), models.tokenizer.size() - 1, models.target.vocabulary));
+  }
+  return models;
+}
+
+std::unique_ptr<Decoder> start_decoder(const DecodingModels& models, std::int64_t longest) {
+  attach_thread(models.device);
+  return make_decoder(models.device, models.compute,
+                      {.target_folder = models.target_folder,
+                       .target = models.target,
+                       .drafter = models.drafter.shape,
+                       .drafter_weights = models.drafter.weights},
+                      {.longest = longest});
+}
+
+}  // namespace draftsmith

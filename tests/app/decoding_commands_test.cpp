@@ -1,0 +1,146 @@
+// eval and generate as a person runs them, with a drafter of random weights for the demo's target: nothing is
+// accepted but by luck, and the output must be the target's own all the same.
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "app/command_line.h"
+#include "app/commands.h"
+#include "data/drafter_folder.h"
+#include "data/file.h"
+#include "data/hf_config.h"
+#include "data/json.h"
+#include "model/drafter_loader.h"
+#include "support/temporary_folder.h"
+
+namespace draftsmith {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+namespace fs = std::filesystem;
+
+const fs::path kDemo = fs::path(DRAFTSMITH_SOURCE_DIR) / "examples/demo";
+const fs::path kSpecTiny = fs::path(DRAFTSMITH_SOURCE_DIR) / "tests/golden/spec_tiny";
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+Outcome type(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--threads", "1"});  // the tests of a suite share the cores
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = run_command_line(arguments);
+  std::fflush(stdout);
+  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+}
+
+void write_random_drafter(const fs::path& folder) {
+  DrafterConfigFile config{.decoder = read_target_config(kDemo / "target").decoder,
+                           .num_target_layers = 6,
+                           .block_size = 4,
+                           .mask_token_id = 4095,
+                           .target_layer_ids = {1, 3},
+                           .layer_types = {DrafterLayerType::full_attention}};
+  config.decoder.num_hidden_layers = 1;
+  const DrafterShape shape = drafter_shape(config);
+  const WeightTable table = drafter_weight_table(shape);
+  std::vector<float> weights(static_cast<std::size_t>(table.size));
+  initialise_weights(table, 1, {weights.data(), table.size});
+  std::vector<DrafterTensor> tensors;
+  for (const WeightEntry& entry : table.entries) {
+    tensors.push_back({.name = entry.name,
+                       .shape = entry.dimensions(),
+                       .values = std::span<const float>(weights).subspan(entry.offset, entry.size())});
+  }
+  write_drafter_folder(folder, config, tensors);
+}
+
+// The first answer of the demo's evaluation conversations is the target's own greedy output.
+constexpr const char* kQuestion = "Python loop that prints n from 0 to 6.";
+constexpr const char* kAnswer = "for n in range(7):\n    print(n)\n";
+
+class DecodingCommands : public testing::Test {
+ protected:
+  DecodingCommands() { write_random_drafter(drafter()); }
+  fs::path drafter() const { return folder_.path() / "drafter"; }
+  std::string target() const { return (kDemo / "target").string(); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(DecodingCommands, GenerateAnswersAsTheTargetDoes) {
+  for (const char* compute : {"float32", "bf16"}) {
+    const Outcome outcome =
+        type({"generate", drafter(), "--target", target(), "--prompt", kQuestion, "--compute", compute});
+    EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+    EXPECT_EQ(outcome.out, kAnswer);
+    EXPECT_THAT(outcome.err, ContainsRegex("[0-9]+ cycles, [0-9.]+ tokens a cycle"));
+  }
+}
+
+TEST_F(DecodingCommands, GenerateContinuesRawTextUpToTheLimit) {
+  const Outcome outcome =
+      type({"generate", drafter(), "--target", target(), "--raw", "for n in", "--max-new-tokens", "5"});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("5 tokens after a prompt of"));
+}
+
+TEST_F(DecodingCommands, EvalPrintsATableAndWritesTheFile) {
+  const fs::path output = folder_.path() / "eval.json";
+  const Outcome outcome = type({"eval", drafter(), "--target", target(), "--data", kDemo / "eval.jsonl",
+                                "--conversations", "3", "--max-new-tokens", "40", "--output", output});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(ContainsRegex("code +[0-9]+ +[0-9]+ +[0-9.]+\n"), ContainsRegex("all +3 "),
+                                 HasSubstr("accepted by offset"),
+                                 HasSubstr("output equal to plain greedy decoding: 3 of 3")));
+  const JsonValue json = parse_json(read_text_file(output), "eval.json");
+  for (const char* key : {"pooled", "domains", "by_offset", "greedy_equal", "conversations", "seconds"}) {
+    EXPECT_NE(find_member(*json.get<JsonObject>(), key), nullptr) << key;
+  }
+}
+
+TEST_F(DecodingCommands, ARunGivesItsExportTargetAndData) {
+  const fs::path run = folder_.path() / "run";
+  folder_.write("run/config.yaml", "target: " + target() + "\ndata: {train: t.jsonl, eval: " +
+                                       (kDemo / "eval.jsonl").string() + "}\noutput: " + run.string() + "\n");
+  EXPECT_THAT(type({"eval", run}).err, HasSubstr("draftsmith export " + run.string()));
+  write_random_drafter(run / "export");
+  const Outcome outcome = type({"eval", run, "--conversations", "1", "--max-new-tokens", "8"});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  EXPECT_TRUE(fs::exists(run / "eval.json"));
+}
+
+TEST_F(DecodingCommands, WhatDoesNotFitIsRefused) {
+  const auto expect_error = [](const std::vector<std::string>& arguments, const std::string& message) {
+    const Outcome outcome = type(arguments);
+    EXPECT_EQ(outcome.code, kExitError);
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  };
+  const std::string tiny = kSpecTiny / "drafter";
+  expect_error({"generate", tiny, "--prompt", "x"}, "--target FOLDER");
+  expect_error({"generate", "no/drafter", "--prompt", "x"},
+               "no/drafter: expected the folder of a run or a drafter");
+  expect_error({"generate", drafter(), "--target", "no/target", "--prompt", "x"},
+               "no/target: expected the folder of a target");
+  expect_error({"generate", tiny, "--target", target(), "--prompt", "x"},
+               "hidden_size is 64, the target's is 256");
+  expect_error({"generate", drafter(), "--target", target()}, "--prompt TEXT or --raw TEXT");
+  expect_error({"eval", drafter(), "--target", target()}, "--data FILE.jsonl");
+  expect_error({"generate", drafter(), "--target", target(), "--prompt", "x", "--max-new-tokens", "4000"},
+               "max_position_embeddings");
+  expect_error({"generate", drafter(), "--target", target(), "--prompt", "x", "--device", "cuda:0"},
+               "cuda:0");
+}
+
+}  // namespace
+}  // namespace draftsmith
