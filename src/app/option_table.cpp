@@ -9,17 +9,17 @@ namespace {
 constexpr std::int64_t kMany = 1'000'000'000;
 constexpr double kLarge = 1e12;  // no real option has a meaning beyond
 
-constexpr RealRange above_zero(double most) { return {.least = 0, .most = most, .excludes_least = true}; }
+constexpr AllowedReals above_zero(double most) { return {.least = 0, .most = most, .excludes_least = true}; }
 
 template <typename Access>
-Option integer(std::string_view name, IntegerRange range, std::string_view help, Access access) {
+Option integer(std::string_view name, AllowedIntegers range, std::string_view help, Access access) {
   Option option = declare(name, help, access);
   option.integers = range;
   return option;
 }
 
 template <typename Access>
-Option real(std::string_view name, RealRange range, std::string_view help, Access access) {
+Option real(std::string_view name, AllowedReals range, std::string_view help, Access access) {
   Option option = declare(name, help, access);
   option.reals = range;
   return option;

@@ -18,7 +18,7 @@ std::string range_text(const Option& option) {
     if (most == std::numeric_limits<std::int64_t>::max()) return fmt::format("of {} or more", least);
     return fmt::format("from {} to {}", least, most);
   }
-  const RealRange& range = option.reals;
+  const AllowedReals& range = option.reals;
   return fmt::format("{} {} {} {}", range.excludes_least ? "above" : "from", range.least,
                      range.excludes_most ? "to below" : "to", range.most);
 }
@@ -118,7 +118,7 @@ bool is_allowed(const Option& option, const OptionScalar& scalar) {
       const auto* real = std::get_if<double>(&scalar);
       if (!integer && !real) return false;
       const double value = integer ? static_cast<double>(*integer) : *real;
-      const RealRange& range = option.reals;
+      const AllowedReals& range = option.reals;
       return std::isfinite(value) && (range.excludes_least ? value > range.least : value >= range.least) &&
              (range.excludes_most ? value < range.most : value <= range.most);
     }

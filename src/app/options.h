@@ -22,12 +22,12 @@ using OptionScalar = std::variant<bool, std::int64_t, double, std::string>;
 // One scalar, or the entries of a list. Empty means "not said": the rule decides.
 using OptionValue = std::vector<OptionScalar>;
 
-struct IntegerRange {
+struct AllowedIntegers {
   std::int64_t least;
   std::int64_t most;
 };
 
-struct RealRange {
+struct AllowedReals {
   double least;
   double most;
   bool excludes_least = false;
@@ -41,10 +41,10 @@ struct Option {
   bool is_list = false;
   bool is_required = false;
   bool may_be_auto = false;               // the word auto leaves it to the rule
-  IntegerRange integers{};                // for ValueType::integer, of each entry
-  RealRange reals{};                      // for ValueType::real, of each entry
+  AllowedIntegers integers{};             // for ValueType::integer, of each entry
+  AllowedReals reals{};                   // for ValueType::real, of each entry
   std::vector<std::string_view> choices;  // for ValueType::choice, of each entry
-  IntegerRange entries{1, 4096};          // of a list
+  AllowedIntegers entries{1, 4096};       // of a list
   std::function<OptionValue(const RunConfig&)> get;
   std::function<void(RunConfig&, const OptionValue&)> set;  // takes what is_allowed() accepts
 };
