@@ -4,7 +4,9 @@
     python3 -m venv .venv && .venv/bin/pip install tokenizers jinja2 && .venv/bin/python tools/make_tokenizer_fixture.py
 
 qwen2/tokenizer.json  a small tokenizer of the Qwen2 kind: its pattern, NFC, added tokens, merges learnt from the texts below
-cases.json            {"demo": …, "qwen2": …}: for each tokenizer a list of {"text", "ids", "decoded", "decoded_skipping_special"};
+smollm/tokenizer.json one of the SmolLM kind: single digits, then GPT-2's pattern; no normalizer
+llama3/tokenizer.json one of the Llama 3 kind: its pattern, tokens that no merge reaches and ignore_merges, a bos template
+cases.json            {"demo": …, "qwen2": …, "smollm": …, "llama3": …}: for each tokenizer a list of {"text", "ids", "decoded", "decoded_skipping_special"};
                       the last two are left out where an added token is not ASCII: `tokenizers` takes its é for a byte
 chat.json             for each kind of chat template {"source", "cases": [{"messages", "rendered"}]}, rendered by jinja2; it asks for an answer
                       where the last message is not the assistant's
@@ -22,6 +24,8 @@ OUT = ROOT / "tests/golden/tokenizer"
 PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+LLAMA3_PATTERN = PATTERN.replace(r"\p{N}|", r"\p{N}{1,3}|")
+LLAMA3_SPECIALS = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
 TEXTS = [
     "I'll say it's what they've done; we're sure you'd know I'm here, don't you? IT'S LOUD, THEY'LL SEE.",
     "def main():\n    for i in range(10):\n        print(i)\n\n\nif __name__ == '__main__':\r\n\tmain()\r\n",
@@ -134,6 +138,42 @@ def qwen2_kind():
     return tokenizer
 
 
+def smollm_kind():
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+    ])
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=560, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False,
+                                  special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    tokenizer.train_from_iterator(TEXTS * 3, trainer)
+    return tokenizer
+
+
+def llama3_kind():
+    """The words of the texts that training left apart become tokens without a merge: only ignore_merges finds them."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(LLAMA3_PATTERN), behavior="isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ])
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=480, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    tokenizer.train_from_iterator(TEXTS * 3, trainer)
+    document = json.loads(tokenizer.to_str())
+    document["model"]["ignore_merges"] = True
+    vocab = document["model"]["vocab"]
+    for word, _ in (pair for text in TEXTS[:3] for pair in tokenizer.pre_tokenizer.pre_tokenize_str(text)):
+        vocab.setdefault(word, len(vocab))
+    tokenizer = Tokenizer.from_str(json.dumps(document))
+    tokenizer.add_special_tokens([AddedToken(t, normalized=False, special=True) for t in LLAMA3_SPECIALS])
+    tokenizer.post_processor = processors.Sequence([
+        processors.ByteLevel(trim_offsets=True),
+        processors.TemplateProcessing(single="<|begin_of_text|> $A", pair="<|begin_of_text|> $A <|begin_of_text|>:1 $B:1",
+                                      special_tokens=[("<|begin_of_text|>", tokenizer.token_to_id("<|begin_of_text|>"))]),
+    ])
+    return tokenizer
+
+
 def cases(tokenizer, texts):
     for text in texts:
         ids = tokenizer.encode(text, add_special_tokens=False).ids
@@ -155,11 +195,12 @@ def chat_cases(source):
 def main():
     generator = random.Random(7)
     texts = HAND_MADE + TEXTS + list(random_texts(generator, 150))
-    qwen2 = qwen2_kind()
-    (OUT / "qwen2").mkdir(parents=True, exist_ok=True)
-    qwen2.save(str(OUT / "qwen2/tokenizer.json"), pretty=False)
-    demo = Tokenizer.from_file(str(ROOT / "examples/demo/target/tokenizer.json"))
-    found = {"demo": list(cases(demo, texts)), "qwen2": list(cases(qwen2, texts))}
+    tokenizers = {"demo": Tokenizer.from_file(str(ROOT / "examples/demo/target/tokenizer.json"))}
+    for name, tokenizer in (("qwen2", qwen2_kind()), ("smollm", smollm_kind()), ("llama3", llama3_kind())):
+        (OUT / name).mkdir(parents=True, exist_ok=True)
+        tokenizer.save(str(OUT / name / "tokenizer.json"), pretty=False)
+        tokenizers[name] = tokenizer
+    found = {name: list(cases(tokenizer, texts)) for name, tokenizer in tokenizers.items()}
     lines = ",\n".join(json.dumps(name) + ": [\n" + ",\n".join(json.dumps(case) for case in items) + "\n]" for name, items in found.items())
     (OUT / "cases.json").write_text("{\n" + lines + "\n}\n")
     chat = {name: {"source": source, "cases": list(chat_cases(source))} for name, source in TEMPLATES.items()}

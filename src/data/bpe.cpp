@@ -22,9 +22,10 @@ bool comes_later(const Bpe::Scratch::Candidate& a, const Bpe::Scratch::Candidate
 
 }  // namespace
 
-Bpe::Bpe(const std::vector<BpeToken>& tokens, const std::vector<BpeMerge>& merges) {
+Bpe::Bpe(const std::vector<BpeToken>& tokens, const std::vector<BpeMerge>& merges, WholeWords whole_words) {
   tokens_.reserve(tokens.size());
-  for (const BpeToken& token : tokens) tokens_.insert_or_assign(token.bytes, Entry{token.id, false});
+  for (const BpeToken& token : tokens)
+    tokens_.insert_or_assign(token.bytes, Entry{token.id, whole_words == WholeWords::all});
   merges_.reserve(merges.size());
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
     const BpeMerge& merge = merges[rank];
@@ -40,6 +41,7 @@ Bpe::Bpe(const std::vector<BpeToken>& tokens, const std::vector<BpeMerge>& merge
                   "\"); a byte-level BPE needs one for every byte of UTF-8, or text would be lost");
     }
   }
+  if (whole_words == WholeWords::all) return;
   Scratch scratch;
   std::vector<std::int32_t> ids;
   for (auto& [bytes, entry] : tokens_) {
@@ -49,7 +51,7 @@ Bpe::Bpe(const std::vector<BpeToken>& tokens, const std::vector<BpeMerge>& merge
     if (!spelled) continue;
     ids.clear();
     merge_word(bytes, scratch, ids);
-    entry.merges_to_itself = ids.size() == 1 && ids[0] == entry.id;
+    entry.looked_up_whole = ids.size() == 1 && ids[0] == entry.id;
   }
 }
 
@@ -61,7 +63,7 @@ std::optional<std::int32_t> Bpe::id_of(std::string_view bytes) const {
 
 void Bpe::encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const {
   const auto found = tokens_.find(word);
-  if (found != tokens_.end() && found->second.merges_to_itself) {
+  if (found != tokens_.end() && found->second.looked_up_whole) {
     ids.push_back(found->second.id);
   } else {
     merge_word(word, scratch, ids);

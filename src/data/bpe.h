@@ -3,7 +3,7 @@
 // O(n log n).
 //
 // A word that is itself a token, and that its own merges reach, is looked up whole: which tokens those are is
-// worked out once, in the constructor.
+// worked out once, in the constructor. Some files ask to look up every token ("ignore_merges").
 //
 // Constant after construction: any thread may encode, with its own scratch.
 #pragma once
@@ -31,6 +31,9 @@ struct BpeMerge {
   std::int32_t result;
 };
 
+// Which words that are tokens are looked up whole.
+enum class WholeWords { reached_by_merges, all };
+
 class Bpe {
  public:
   // What one encoding thread reuses from word to word.
@@ -49,7 +52,7 @@ class Bpe {
   };
 
   // Throws Error, naming the byte, when a byte that UTF-8 text can hold has no token.
-  Bpe(const std::vector<BpeToken>& tokens, const std::vector<BpeMerge>& merges);
+  Bpe(const std::vector<BpeToken>& tokens, const std::vector<BpeMerge>& merges, WholeWords whole_words);
 
   // Appends the tokens of one word of at most 2^31 - 1 bytes.
   void encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
@@ -63,7 +66,7 @@ class Bpe {
   };
   struct Entry {
     std::int32_t id;
-    bool merges_to_itself;
+    bool looked_up_whole;
   };
   struct Merge {
     std::int32_t rank;

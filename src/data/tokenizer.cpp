@@ -64,7 +64,7 @@ std::vector<AddedToken> added_tokens(const TokenizerFile& file, FoundIn where) {
 Tokenizer::Tokenizer(const TokenizerFile& file, const TokenizerConfig& config)
     : normalize_nfc_(file.normalize_nfc),
       pretokenizer_(file.split_patterns),
-      bpe_(bpe_tokens(file), file.merges),
+      bpe_(bpe_tokens(file), file.merges, file.whole_words),
       raw_added_(added_tokens(file, FoundIn::raw_text)),
       normalized_added_(added_tokens(file, FoundIn::normalized_text)) {
   const auto place = [&](std::int32_t id, std::string bytes, Kind kind) {

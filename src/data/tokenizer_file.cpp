@@ -104,9 +104,13 @@ void read_split(const Node& split, TokenizerFile& result) {
   result.split_patterns.push_back(regex.string("a regular expression: {\"Regex\": \"…\"}"));
 }
 
+void read_digits(const Node& digits, TokenizerFile& result) {
+  result.split_patterns.emplace_back(digits.at("individual_digits").flag(false) ? R"(\p{N})" : R"(\p{N}+)");
+}
+
 void read_pretokenizer(const Node& pretokenizer, TokenizerFile& result) {
   constexpr const char* kSupported =
-      "\"ByteLevel\", or \"Sequence\" of \"Split\" that ends with \"ByteLevel\"";
+      "\"ByteLevel\", or \"Sequence\" of \"Split\" and \"Digits\" that ends with \"ByteLevel\"";
   const Node type = pretokenizer.value.is_null() ? pretokenizer : pretokenizer.at("type");
   if (type.value == "ByteLevel") return read_byte_level(pretokenizer, result);
   if (type.value != "Sequence") type.refuse(kSupported);
@@ -116,18 +120,34 @@ void read_pretokenizer(const Node& pretokenizer, TokenizerFile& result) {
   for (std::size_t i = 0; i < count; ++i) {
     const Node part = list.element(i);
     const Node part_type = part.at("type");
-    if (part_type.value != (i + 1 == count ? "ByteLevel" : "Split")) part_type.refuse(kSupported);
-    i + 1 == count ? read_byte_level(part, result) : read_split(part, result);
+    const bool is_last = i + 1 == count;
+    if (is_last && part_type.value == "ByteLevel") {
+      read_byte_level(part, result);
+    } else if (!is_last && part_type.value == "Split") {
+      read_split(part, result);
+    } else if (!is_last && part_type.value == "Digits") {
+      read_digits(part, result);
+    } else {
+      part_type.refuse(kSupported);
+    }
   }
 }
 
-void check_byte_level_or_null(const Node& node, bool may_be_null) {
-  if (node.value.is_null()) {
-    if (!may_be_null) node.refuse("\"ByteLevel\"");
-    return;
-  }
+void check_post_processor(const Node& node) {
+  if (node.value.is_null()) return;
   const Node type = node.at("type");
-  if (type.value != "ByteLevel") type.refuse(may_be_null ? "null or \"ByteLevel\"" : "\"ByteLevel\"");
+  if (type.value == "Sequence") {
+    const Node list = node.at("processors");
+    for (std::size_t i = 0; i < list.array().size(); ++i) check_post_processor(list.element(i));
+  } else if (type.value != "ByteLevel" && type.value != "TemplateProcessing") {
+    type.refuse("null, \"ByteLevel\", \"TemplateProcessing\" or a \"Sequence\" of these");
+  }
+}
+
+void check_decoder(const Node& decoder) {
+  if (decoder.value.is_null()) decoder.refuse("\"ByteLevel\"");
+  const Node type = decoder.at("type");
+  if (type.value != "ByteLevel") type.refuse("\"ByteLevel\"");
 }
 
 void check_model_options(const Node& model) {
@@ -140,7 +160,6 @@ void check_model_options(const Node& model) {
     if (!affix.value.is_null() && affix.value != "") affix.refuse("null or \"\"");
   }
   model.at("byte_fallback").must_be_off();
-  model.at("ignore_merges").must_be_off();
 }
 
 using IdByText = std::unordered_map<std::string_view, std::int32_t>;
@@ -241,8 +260,9 @@ TokenizerFile read_tokenizer_file(const std::filesystem::path& file) {
   check_model_options(model);
   read_normalizer(root.at("normalizer"), result);
   read_pretokenizer(root.at("pre_tokenizer"), result);
-  check_byte_level_or_null(root.at("post_processor"), true);
-  check_byte_level_or_null(root.at("decoder"), false);
+  check_post_processor(root.at("post_processor"));
+  check_decoder(root.at("decoder"));
+  if (model.at("ignore_merges").flag(false)) result.whole_words = WholeWords::all;
   const IdByText ids = read_vocabulary(model.at("vocab"), result);
   read_merges(model.at("merges"), ids, result);
   read_added_tokens(root.at("added_tokens"), ids, result);

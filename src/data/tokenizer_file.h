@@ -1,10 +1,11 @@
-// tokenizer.json as plain values. Reads byte-level BPE of the Qwen2 kind and refuses the rest by key:
+// tokenizer.json as plain values. Reads byte-level BPE of the Qwen2, Llama 3, GPT-2 and SmolLM kinds and
+// refuses the rest by key:
 //   - normalizer: null or NFC;
-//   - pre_tokenizer: ByteLevel, or a Sequence of Split (Regex, Isolated) that ends with ByteLevel, without a
-//     prefix space;
-//   - model: BPE with merges as "a b" or ["a", "b"]; no dropout, byte_fallback, ignore_merges, prefix
-//     or suffix;
-//   - post_processor: null or ByteLevel (it moves offsets only); decoder: ByteLevel;
+//   - pre_tokenizer: ByteLevel, or a Sequence of Split (Regex, Isolated) and Digits that ends with ByteLevel,
+//     without a prefix space;
+//   - model: BPE with merges as "a b" or ["a", "b"]; no dropout, byte_fallback, prefix or suffix;
+//   - post_processor: null, ByteLevel (it moves offsets only) or TemplateProcessing (it adds special tokens
+//     around a whole text, which encoding here never does), or a Sequence of these; decoder: ByteLevel;
 //   - added_tokens: special or not, normalized or not; lstrip, rstrip and single_word are refused.
 //
 // "truncation" and "padding" are left to whoever makes batches.
@@ -29,6 +30,7 @@ struct TokenizerFile {
   std::vector<std::string> split_patterns;
   std::vector<Token> vocabulary;
   std::vector<BpeMerge> merges;
+  WholeWords whole_words = WholeWords::reached_by_merges;
   std::vector<AddedToken> added_tokens;
 };
 

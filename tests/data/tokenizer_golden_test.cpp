@@ -38,7 +38,9 @@ TEST_P(TokenizerGolden, AgreesWithTheReferenceLibrary) {
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, TokenizerGolden,
                          testing::Values(Golden{"demo", "/examples/demo/target"},
-                                         Golden{"qwen2", "/tests/golden/tokenizer/qwen2"}),
+                                         Golden{"qwen2", "/tests/golden/tokenizer/qwen2"},
+                                         Golden{"smollm", "/tests/golden/tokenizer/smollm"},
+                                         Golden{"llama3", "/tests/golden/tokenizer/llama3"}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
