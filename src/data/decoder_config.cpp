@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "data/quantised.h"
+
 namespace draftsmith {
 namespace {
 
@@ -25,9 +27,7 @@ std::int64_t read_head_dim(const JsonFields& fields, std::int64_t hidden_size, s
 }
 
 void refuse_unsupported(const JsonFields& fields) {
-  if (fields.has("quantization_config"))
-    fields.refuse("quantization_config", "no such key",
-                  "quantised weights are not supported; take the bf16, f16 or f32 model");
+  refuse_quantised_config(fields);
   if (fields.find_text("hidden_act").value_or("silu") != "silu")
     fields.refuse("hidden_act", "\"silu\"", "other activations are not supported");
 }

@@ -12,29 +12,62 @@ namespace draftsmith {
 namespace {
 
 constexpr NumberRange kTheta{.least = 1, .most = 1e12};
+constexpr NumberRange kFactor{.least = 1, .most = 1e6};
+constexpr NumberRange kPositive{.least = 1e-6, .most = 1e6};
+constexpr IntegerRange kPositions{.least = 1, .most = std::int64_t{1} << 31};
 constexpr std::string_view kNoPart = "only rotation of whole heads is supported; choose another model";
 constexpr std::string_view kAgree = "make them agree; which one the model was trained with cannot be told";
 
 void read_no_parameters(const JsonFields&, RopeConfig&) {}
 
+void read_linear(const JsonFields& fields, RopeConfig& rope) {
+  rope.factor = fields.number("factor", kFactor);
+}
+
 void read_llama3(const JsonFields& fields, RopeConfig& rope) {
-  rope.factor = fields.number("factor", {.least = 1, .most = 1e6});
-  rope.low_freq_factor = fields.number("low_freq_factor", {.least = 1e-6, .most = 1e6});
-  rope.high_freq_factor = fields.number("high_freq_factor", {.least = 1e-6, .most = 1e6});
-  rope.original_max_position_embeddings =
-      fields.integer("original_max_position_embeddings", {.least = 1, .most = std::int64_t{1} << 31});
+  rope.factor = fields.number("factor", kFactor);
+  rope.low_freq_factor = fields.number("low_freq_factor", kPositive);
+  rope.high_freq_factor = fields.number("high_freq_factor", kPositive);
+  rope.original_max_position_embeddings = fields.integer("original_max_position_embeddings", kPositions);
   if (rope.high_freq_factor <= rope.low_freq_factor)
     fields.refuse("high_freq_factor", fmt::format("more than low_freq_factor, {}", rope.low_freq_factor),
                   "correct one of them");
 }
 
+void read_yarn(const JsonFields& fields, RopeConfig& rope) {
+  rope.factor = fields.number("factor", kFactor);
+  rope.original_max_position_embeddings = fields.integer("original_max_position_embeddings", kPositions);
+  rope.beta_fast = fields.find_number("beta_fast", kPositive).value_or(rope.beta_fast);
+  rope.beta_slow = fields.find_number("beta_slow", kPositive).value_or(rope.beta_slow);
+  rope.truncate = fields.find_boolean("truncate").value_or(rope.truncate);
+  rope.attention_factor = fields.find_number("attention_factor", kPositive);
+  rope.mscale = fields.find_number("mscale", {.least = 0, .most = 1e6});
+  rope.mscale_all_dim = fields.find_number("mscale_all_dim", {.least = 0, .most = 1e6});
+  if (rope.beta_fast <= rope.beta_slow)
+    fields.refuse("beta_fast", fmt::format("more than beta_slow, {}", rope.beta_slow), "correct one of them");
+}
+
 void write_no_parameters(const RopeConfig&, JsonObject&) {}
+
+void write_linear(const RopeConfig& rope, JsonObject& out) { out.push_back({"factor", {rope.factor}}); }
 
 void write_llama3(const RopeConfig& rope, JsonObject& out) {
   out.push_back({"factor", {rope.factor}});
   out.push_back({"low_freq_factor", {rope.low_freq_factor}});
   out.push_back({"high_freq_factor", {rope.high_freq_factor}});
   out.push_back({"original_max_position_embeddings", {rope.original_max_position_embeddings}});
+}
+
+// Keys that some loaders do not know are left out where they say what is meant without them.
+void write_yarn(const RopeConfig& rope, JsonObject& out) {
+  out.push_back({"factor", {rope.factor}});
+  out.push_back({"original_max_position_embeddings", {rope.original_max_position_embeddings}});
+  out.push_back({"beta_fast", {rope.beta_fast}});
+  out.push_back({"beta_slow", {rope.beta_slow}});
+  if (!rope.truncate) out.push_back({"truncate", {false}});
+  if (rope.attention_factor) out.push_back({"attention_factor", {*rope.attention_factor}});
+  if (rope.mscale) out.push_back({"mscale", {*rope.mscale}});
+  if (rope.mscale_all_dim) out.push_back({"mscale_all_dim", {*rope.mscale_all_dim}});
 }
 
 struct RopeType {
@@ -45,7 +78,9 @@ struct RopeType {
 
 // Complete: another type is another row.
 constexpr std::array kRopeTypes{RopeType{kDefaultRope, read_no_parameters, write_no_parameters},
-                                RopeType{kLlama3Rope, read_llama3, write_llama3}};
+                                RopeType{kLinearRope, read_linear, write_linear},
+                                RopeType{kLlama3Rope, read_llama3, write_llama3},
+                                RopeType{kYarnRope, read_yarn, write_yarn}};
 
 const RopeType* find_rope_type(std::string_view name) {
   for (const RopeType& type : kRopeTypes)
@@ -65,7 +100,8 @@ RopeConfig read_type(const JsonFields& fields) {
   const std::string_view key = fields.has("rope_type") ? "rope_type" : "type";
   RopeConfig rope{.rope_type = fields.find_text(key).value_or(std::string(kDefaultRope))};
   const RopeType* type = find_rope_type(rope.rope_type);
-  if (!type) fields.refuse(key, "\"default\" or \"llama3\"", "other scalings are not supported");
+  if (!type)
+    fields.refuse(key, "\"default\", \"linear\", \"llama3\" or \"yarn\"", "other scalings are not supported");
   type->read(fields, rope);
   return rope;
 }

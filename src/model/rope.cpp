@@ -1,5 +1,6 @@
 #include "model/rope.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -16,13 +17,60 @@ double llama3_frequency(const RopeShape& rope, double frequency) {
   return (1 - smooth) * frequency / rope.factor + smooth * frequency;
 }
 
+// Where yarn's ramp begins and ends, as pair indices. Both may lie outside 0 .. head_dim / 2.
+struct YarnRamp {
+  double first, last;
+
+  double at(std::int64_t pair) const {
+    return std::clamp((static_cast<double>(pair) - first) / (last - first), 0.0, 1.0);
+  }
+};
+
+YarnRamp yarn_ramp(const RopeShape& rope, std::int64_t head_dim) {
+  // The pair, as a real number, that turns `turns` times over the original positions.
+  const auto pair_turning = [&](double turns) {
+    const double positions = static_cast<double>(rope.original_positions);
+    return static_cast<double>(head_dim) * std::log(positions / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(rope.theta));
+  };
+  double first = pair_turning(rope.beta_fast), last = pair_turning(rope.beta_slow);
+  if (rope.truncate) {
+    first = std::floor(first);
+    last = std::ceil(last);
+  }
+  first = std::max(first, 0.0);
+  last = std::min(last, static_cast<double>(head_dim - 1));
+  if (first == last) last += 0.001;  // the published step in place of a division by zero
+  return {first, last};
+}
+
 }  // namespace
+
+double yarn_attention_factor(double factor) { return 0.1 * std::log(factor) + 1; }
 
 std::vector<double> inverse_frequencies(const RopeShape& rope, std::int64_t head_dim) {
   std::vector<double> frequencies;
   for (std::int64_t i = 0; i < head_dim / 2; ++i) {
-    const double plain = std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
-    frequencies.push_back(rope.scaling == RopeScaling::llama3 ? llama3_frequency(rope, plain) : plain);
+    frequencies.push_back(
+        std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim)));
+  }
+  switch (rope.scaling) {
+    case RopeScaling::none:
+      break;
+    case RopeScaling::linear:
+      for (double& frequency : frequencies) frequency /= rope.factor;
+      break;
+    case RopeScaling::llama3:
+      for (double& frequency : frequencies) frequency = llama3_frequency(rope, frequency);
+      break;
+    case RopeScaling::yarn: {
+      const YarnRamp ramp = yarn_ramp(rope, head_dim);
+      for (std::int64_t i = 0; i < head_dim / 2; ++i) {
+        const double stretched = ramp.at(i);
+        frequencies[i] *= (1 - stretched) + stretched / rope.factor;
+      }
+      break;
+    }
   }
   return frequencies;
 }
@@ -37,8 +85,8 @@ void fill_rope(const RopeShape& rope, std::int64_t head_dim, const RopeStorage& 
   for (std::int64_t position = 0; position < storage.cosine.rows; ++position) {
     for (std::int64_t i = 0; i < head_dim / 2; ++i) {
       const double angle = static_cast<double>(position) * frequencies[i];
-      storage.cosine(position, i) = static_cast<float>(std::cos(angle));
-      storage.sine(position, i) = static_cast<float>(std::sin(angle));
+      storage.cosine(position, i) = static_cast<float>(rope.attention_factor * std::cos(angle));
+      storage.sine(position, i) = static_cast<float>(rope.attention_factor * std::sin(angle));
     }
   }
 }

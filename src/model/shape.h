@@ -9,14 +9,20 @@ namespace draftsmith {
 
 enum class LayerKind { full, sliding };
 
-enum class RopeScaling { none, llama3 };
+enum class RopeScaling { none, linear, llama3, yarn };
 
+// model/rope.h has the formulas.
 struct RopeShape {
   double theta = 10000.0;
   RopeScaling scaling = RopeScaling::none;
-  // llama3 only.
-  double factor = 1, low_frequency_factor = 1, high_frequency_factor = 4;
-  std::int64_t original_positions = 0;
+  double factor = 1;                                           // linear, llama3, yarn
+  double low_frequency_factor = 1, high_frequency_factor = 4;  // llama3
+  std::int64_t original_positions = 0;                         // llama3, yarn
+  double beta_fast = 32, beta_slow = 1;                        // yarn
+  bool truncate = true;                                        // yarn
+  double attention_factor = 1;                                 // multiplies cosines and sines
+
+  bool operator==(const RopeShape&) const = default;
 };
 
 // A frozen decoder: embedding, pre-norm layers of grouped-query attention and SwiGLU, final norm, head.

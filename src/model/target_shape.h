@@ -1,4 +1,5 @@
-// A target's shape from its config.json: the one place where the file's names become ours.
+// A target's shape from its config.json, and rope to and from files: the one place where the files' names
+// become ours.
 #pragma once
 
 #include <filesystem>
@@ -9,6 +10,8 @@
 namespace draftsmith {
 
 RopeShape rope_shape(const RopeConfig& rope);
+// What a file says so that rope_shape() gives it back.
+RopeConfig rope_config(const RopeShape& rope);
 
 // Throws Error for sizes that no kernel takes.
 TargetShape target_shape(const TargetConfigFile& file);

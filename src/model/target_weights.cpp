@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "data/quantised.h"
 #include "data/tensor_store.h"
 #include "model/target.h"
 
@@ -76,6 +77,7 @@ class Reader {
 
 template <typename T>
 void load_tables(const TensorStore& store, const TargetShape& shape, const VocabularyTables<T>& tables) {
+  refuse_quantised_tensors(store);
   const Reader<T> reader(store);
   reader.matrix("model.embed_tokens.weight", tables.embedding);
   if (shape.tied_head) return;

@@ -232,7 +232,8 @@ TEST_P(GoldenTargetTest, HiddenStatesInBf16PointTheSameWay) {
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenTargetTest,
                          testing::Values("target_qwen3", "target_qwen2_tied", "target_llama",
-                                         "target_llama3_rope", "target_qwen3_wide_head_sharded"),
+                                         "target_llama3_rope", "target_llama_linear_rope",
+                                         "target_qwen3_yarn", "target_qwen3_wide_head_sharded"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
