@@ -43,7 +43,7 @@ struct AttentionForward {
   Matrix<const T> context_key, context_value;  // [context rows, kv_heads * head_dim]
   Matrix<const T> block_key, block_value;      // [rows, kv_heads * head_dim], empty when block_size is 0
   Matrix<T> output;                            // [rows, query_heads * head_dim]
-  Matrix<float> log_sum_exp;                   // [rows, query_heads], natural log, saved; or empty
+  Matrix<float> log_sum_exp;  // [rows, query_heads], natural log, -inf where nothing is seen; saved, or empty
 };
 
 template <typename T>

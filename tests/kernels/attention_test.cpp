@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/heap.h"
 #include "kernels/kernels.h"
 #include "reference/attention.h"
 #include "support/budget.h"
@@ -379,6 +380,17 @@ TEST(AttentionTest, NothingBeyondTheAnchorIsRead) {
     EXPECT_EQ(poisoned.grad_context_key.matrix()(66, column), 0.0f);
     EXPECT_EQ(poisoned.grad_block_value.matrix()(13, column), 0.0f);
   }
+}
+
+TEST(AttentionTest, NeitherDirectionTakesHeap) {
+  Operands<bf16> run(blocks_of({"", 4, 2, 64, 8, false, {200}, {{100, 180}}}));
+  const std::int64_t before = heap_counts().ours;
+  {
+    const NoHeapRegion no_heap;
+    run.forward(2);
+    run.backward(2);
+  }
+  EXPECT_EQ(heap_counts().ours, before);
 }
 
 TEST(AttentionTest, LargeScoresDoNotOverflow) {

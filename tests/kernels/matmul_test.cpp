@@ -1,6 +1,8 @@
 // Products of every form, by the GEMM library and by the kernel for few rows.
 #include "kernels/matmul.h"
 
+#include <cstdlib>
+
 #include <gtest/gtest.h>
 
 #include "base/heap.h"
@@ -8,6 +10,7 @@
 #include "reference/matmul.h"
 #include "support/budget.h"
 #include "support/devices.h"
+#include "support/expect_error.h"
 #include "support/guard.h"
 
 namespace draftsmith::test {
@@ -168,6 +171,31 @@ TEST(MatmulTest, RunningTakesNoHeapOfOurs) {
     Product<bf16, bf16>(at).run(2);
   }
   EXPECT_EQ(heap_counts().ours, before);
+}
+
+// In a process of its own, whose GEMM library is told that the CPU has no AVX-512.
+void prepare_without_avx512() {
+  setenv("DNNL_MAX_CPU_ISA", "AVX2", 1);
+  const Device device = cpu_device();
+  expect_error(
+      [&] {
+        cpu_kernels<bf16>().prepare_matmul(device, {.form = MatmulForm::nt,
+                                                    .rows = 64,
+                                                    .columns = 32,
+                                                    .depth = 32,
+                                                    .left_stride = 32,
+                                                    .right_stride = 32,
+                                                    .output_stride = 32,
+                                                    .storage = DType::bf16,
+                                                    .output = DType::bf16});
+      },
+      {"nt 64x32x32 bf16", "train.compute: float32"});
+  std::exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+TEST(MatmulDeathTest, Bf16WithoutAvx512IsRefusedNotSlow) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(prepare_without_avx512(), testing::ExitedWithCode(0), "");
 }
 
 TEST(MatmulTest, ThePlanNamesShapeAndAlgorithm) {

@@ -308,6 +308,27 @@ void make_delta(const Stream& stream, const AttentionBackward<T>& arguments) {
       });
 }
 
+template <typename Arguments>
+void check_operands(const Arguments& arguments) {
+  const AttentionShape& shape = arguments.shape;
+  const ContextIntervals& intervals = arguments.intervals;
+  const std::int64_t rows = intervals.begin.size, kv_width = shape.kv_heads * shape.head_dim;
+  DRAFTSMITH_CHECK(
+      arguments.query.rows == rows && arguments.query.columns == shape.query_heads * shape.head_dim,
+      "an interval for each query row, all its heads side by side");
+  DRAFTSMITH_CHECK(
+      shape.block_size == 0 || (arguments.block_key.rows == rows && arguments.block_value.rows == rows),
+      "a block key and value for each query row");
+  DRAFTSMITH_CHECK(arguments.context_key.columns == kv_width && arguments.context_value.columns == kv_width,
+                   "all kv heads side by side");
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const bool sees_context = intervals.end[row] > intervals.begin[row];
+    DRAFTSMITH_CHECK(
+        !sees_context || (intervals.begin[row] >= 0 && intervals.end[row] <= arguments.context_key.rows),
+        "an interval lies inside the context");
+  }
+}
+
 // About the number of multiply-adds, for deciding whether threads are worth waking.
 std::int64_t work_of(const AttentionShape& shape, const ContextIntervals& intervals) {
   std::int64_t pairs = 0;
@@ -323,9 +344,7 @@ template <typename T>
 void attention_forward(const Stream& stream, const AttentionForward<T>& arguments) {
   const AttentionShape& shape = arguments.shape;
   const Cut cut(shape, arguments.intervals);
-  DRAFTSMITH_CHECK(arguments.query.rows == arguments.intervals.begin.size &&
-                       arguments.query.columns == shape.query_heads * shape.head_dim,
-                   "an interval for each query row, all its heads side by side");
+  check_operands(arguments);
   const std::int64_t items = cut.items();
   // Heads outermost: rows of a causal prefill grow longer, heads do not.
   parallel_ranges(stream, items * shape.kv_heads, work_of(shape, arguments.intervals),
@@ -346,9 +365,7 @@ template <typename T>
 void attention_backward(const Stream& stream, const AttentionBackward<T>& arguments) {
   const AttentionShape& shape = arguments.shape;
   const Cut cut(shape, arguments.intervals);
-  DRAFTSMITH_CHECK(arguments.query.rows == arguments.intervals.begin.size &&
-                       arguments.query.columns == shape.query_heads * shape.head_dim,
-                   "an interval for each query row, all its heads side by side");
+  check_operands(arguments);
   const std::int64_t work = 3 * work_of(shape, arguments.intervals);
   make_delta(stream, arguments);
   const std::int64_t items = cut.items();

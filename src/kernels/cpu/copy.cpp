@@ -25,7 +25,8 @@ void fill_zero(const Stream& stream, const FillZero& arguments) {
 
 template <typename T>
 void copy_rows(const Stream& stream, const CopyRows<T>& arguments) {
-  const auto& [input, output] = arguments;
+  const auto& input = arguments.input;
+  const auto& output = arguments.output;
   DRAFTSMITH_CHECK(input.rows == output.rows && input.columns == output.columns, "a copy keeps the shape");
   parallel_ranges(stream, input.rows, input.rows * input.columns / 8,
                   [&](std::int64_t begin, std::int64_t end) {
@@ -37,7 +38,9 @@ void copy_rows(const Stream& stream, const CopyRows<T>& arguments) {
 
 template <typename T>
 void gather_rows(const Stream& stream, const GatherRows<T>& arguments) {
-  const auto& [table, index, output] = arguments;
+  const auto& table = arguments.table;
+  const auto& index = arguments.index;
+  const auto& output = arguments.output;
   DRAFTSMITH_CHECK(index.size == output.rows && table.columns == output.columns,
                    "an index for each row, as wide as the table");
   parallel_ranges(stream, output.rows, output.rows * output.columns / 8,
@@ -55,7 +58,9 @@ void gather_rows(const Stream& stream, const GatherRows<T>& arguments) {
 
 template <typename T>
 void scatter_rows(const Stream& stream, const ScatterRows<T>& arguments) {
-  const auto& [input, index, output] = arguments;
+  const auto& input = arguments.input;
+  const auto& index = arguments.index;
+  const auto& output = arguments.output;
   DRAFTSMITH_CHECK(index.size == input.rows && input.columns == output.columns,
                    "an index for each row, as wide as the output");
   parallel_ranges(stream, input.rows, input.rows * input.columns / 8,

@@ -46,7 +46,11 @@ float log_sum_exp_of(const float* row, std::int64_t count, float maximum) {
 
 template <typename T>
 void cross_entropy_forward(const Stream& stream, const CrossEntropyForward<T>& arguments) {
-  const auto& [logits, labels, nll, log_sum_exp, predictions] = arguments;
+  const auto& logits = arguments.logits;
+  const auto& labels = arguments.labels;
+  const auto& nll = arguments.nll;
+  const auto& log_sum_exp = arguments.log_sum_exp;
+  const auto& predictions = arguments.predictions;
   DRAFTSMITH_CHECK(labels.size == logits.rows && nll.size == logits.rows && log_sum_exp.size == logits.rows &&
                        predictions.size == logits.rows,
                    "one label and one result for each row");
@@ -70,7 +74,11 @@ void cross_entropy_forward(const Stream& stream, const CrossEntropyForward<T>& a
 
 template <typename T>
 void cross_entropy_backward(const Stream& stream, const CrossEntropyBackward<T>& arguments) {
-  const auto& [logits, labels, log_sum_exp, weights, grad_logits] = arguments;
+  const auto& logits = arguments.logits;
+  const auto& labels = arguments.labels;
+  const auto& log_sum_exp = arguments.log_sum_exp;
+  const auto& weights = arguments.weights;
+  const auto& grad_logits = arguments.grad_logits;
   DRAFTSMITH_CHECK(labels.size == logits.rows && log_sum_exp.size == logits.rows &&
                        weights.size == logits.rows && grad_logits.rows == logits.rows &&
                        grad_logits.columns == logits.columns,
@@ -96,7 +104,8 @@ void cross_entropy_backward(const Stream& stream, const CrossEntropyBackward<T>&
 
 template <typename T>
 void argmax_rows(const Stream& stream, const ArgmaxRows<T>& arguments) {
-  const auto& [logits, predictions] = arguments;
+  const auto& logits = arguments.logits;
+  const auto& predictions = arguments.predictions;
   DRAFTSMITH_CHECK(predictions.size == logits.rows, "one prediction for each row");
   parallel_ranges(stream, logits.rows, logits.rows * logits.columns / 4,
                   [&](std::int64_t begin, std::int64_t end) {

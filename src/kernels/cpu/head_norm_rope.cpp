@@ -41,13 +41,20 @@ float inverse_rms_of(const T* head, std::int64_t head_dim, float epsilon) {
   return 1.0f / std::sqrt(sum_of(squares) / static_cast<float>(head_dim) + epsilon);
 }
 
+template <typename Arguments>
+std::int64_t position_of(const Arguments& arguments, std::int64_t row) {
+  const std::int64_t position = arguments.positions[row];
+  DRAFTSMITH_CHECK(position >= 0 && position < arguments.rope.cosine.rows, "the table holds every position");
+  return position;
+}
+
 template <typename T>
 void forward_head(const HeadNormRopeForward<T>& arguments, std::int64_t row, std::int64_t head) {
   const std::int64_t half = arguments.head_dim / 2;
   const T* input = arguments.input.row(row) + head * arguments.head_dim;
   T* output = arguments.output.row(row) + head * arguments.head_dim;
-  const float* cosine = arguments.rope.cosine.row(arguments.positions[row]);
-  const float* sine = arguments.rope.sine.row(arguments.positions[row]);
+  const float* cosine = arguments.rope.cosine.row(position_of(arguments, row));
+  const float* sine = arguments.rope.sine.row(position_of(arguments, row));
   const float r = arguments.weight ? inverse_rms_of(input, arguments.head_dim, arguments.epsilon) : 1.0f;
   if (arguments.inverse_rms) arguments.inverse_rms(row, head) = r;
   for_lanes(0, half, [&](auto place) {
@@ -69,8 +76,8 @@ void backward_head(const HeadNormRopeBackward<T>& arguments, std::int64_t row, s
   const T* input = arguments.input.row(row) + head * arguments.head_dim;
   const T* grad_output = arguments.grad_output.row(row) + head * arguments.head_dim;
   T* grad_input = arguments.grad_input.row(row) + head * arguments.head_dim;
-  const float* cosine = arguments.rope.cosine.row(arguments.positions[row]);
-  const float* sine = arguments.rope.sine.row(arguments.positions[row]);
+  const float* cosine = arguments.rope.cosine.row(position_of(arguments, row));
+  const float* sine = arguments.rope.sine.row(position_of(arguments, row));
   const auto grad_u = [&](auto place) -> Pair {
     const Pair grad = load_pair(grad_output, half, place);
     const Lanes c = place.load(cosine), s = place.load(sine);

@@ -34,7 +34,8 @@ double sum_of_squares_of(const float* values, std::int64_t count) {
 
 template <typename T>
 void column_sum(const Stream& stream, const ColumnSum<T>& arguments) {
-  const auto& [input, output] = arguments;
+  const auto& input = arguments.input;
+  const auto& output = arguments.output;
   DRAFTSMITH_CHECK(input.columns == output.size, "one sum for each column");
   add_column_sums(stream, input.rows, input.columns, output.data,
                   [&](std::int64_t row, auto place) { return place.load(input.row(row)); });

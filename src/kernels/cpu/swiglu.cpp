@@ -8,7 +8,8 @@ namespace draftsmith::cpu {
 
 template <typename T>
 void swiglu_forward(const Stream& stream, const SwigluForward<T>& arguments) {
-  const auto& [gate_up, output] = arguments;
+  const auto& gate_up = arguments.gate_up;
+  const auto& output = arguments.output;
   const std::int64_t rows = output.rows, width = output.columns;
   DRAFTSMITH_CHECK(gate_up.rows == rows && gate_up.columns == 2 * width, "gate and up side by side");
   parallel_ranges(stream, rows, rows * width, [&](std::int64_t begin, std::int64_t end) {
@@ -25,7 +26,9 @@ void swiglu_forward(const Stream& stream, const SwigluForward<T>& arguments) {
 
 template <typename T>
 void swiglu_backward(const Stream& stream, const SwigluBackward<T>& arguments) {
-  const auto& [gate_up, grad_output, grad_gate_up] = arguments;
+  const auto& gate_up = arguments.gate_up;
+  const auto& grad_output = arguments.grad_output;
+  const auto& grad_gate_up = arguments.grad_gate_up;
   const std::int64_t rows = grad_output.rows, width = grad_output.columns;
   DRAFTSMITH_CHECK(gate_up.rows == rows && gate_up.columns == 2 * width && grad_gate_up.rows == rows &&
                        grad_gate_up.columns == 2 * width,
