@@ -1,0 +1,166 @@
+#include "train/pipeline.h"
+
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "train/tiny_run.h"
+
+namespace draftsmith {
+namespace {
+
+// Sleeps of up to `most_us`, by chance, wherever threads meet.
+PipelineHooks delays(std::uint64_t seed, std::uint64_t most_us) {
+  return {.at = [seed, most_us](PipelinePoint point, std::int64_t index, Slot*) {
+    const Random random(seed, RandomStream::noise, static_cast<std::uint32_t>(point));
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(random.below(static_cast<std::uint64_t>(index), most_us)));
+  }};
+}
+
+void use_devices(TinyRun& run, std::vector<std::string> targets, std::vector<std::string> drafters) {
+  run.config.devices.targets = std::move(targets);
+  run.config.devices.drafters = std::move(drafters);
+}
+
+TEST(Pipeline, LossFallsOnWhatCanBeLearned) {
+  TinyRun run;
+  run.config.train.steps = 60;
+  run.train();
+  const auto steps = run.steps();
+  ASSERT_EQ(steps.size(), 60u);
+  EXPECT_LT(steps.back().loss, 0.7 * steps.front().loss);
+}
+
+TEST(Pipeline, NothingIsSetUpAndNoHeapIsTakenAfterTheSeal) {
+  TinyRun run;
+  run.evaluation_documents = 8;
+  run.config.train.eval.every = 2;
+  run.config.train.checkpoint.every = 2;
+  const TrainResult result = run.train();
+  for (const std::int64_t count : result.report.seal.after) EXPECT_EQ(count, 0);
+  EXPECT_EQ(result.report.heap.ours, 0);
+  EXPECT_GT(result.report.seal.before[static_cast<int>(SetUp::arena)], 0);
+  EXPECT_FALSE(sealed());
+}
+
+struct Layout {
+  std::string name;
+  std::vector<std::string> targets, drafters;
+  std::int64_t slots;
+};
+
+class PipelineLayout : public testing::TestWithParam<Layout> {};
+
+TEST_P(PipelineLayout, TargetsSlotsAndTimingChangeNoBit) {
+  TinyRun plain;
+  plain.evaluation_documents = 6;
+  plain.config.train.eval.every = 2;
+  const auto drafters = static_cast<std::int64_t>(GetParam().drafters.size());
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < drafters; ++i) names.push_back("cpu:" + std::to_string(10 + i));
+  use_devices(plain, {"cpu:0"}, names);
+  plain.train();
+
+  TinyRun other;
+  other.evaluation_documents = plain.evaluation_documents;
+  other.config.train.eval.every = 2;
+  use_devices(other, GetParam().targets, GetParam().drafters);
+  other.config.devices.queue.slots = GetParam().slots;
+  other.hooks = delays(static_cast<std::uint64_t>(GetParam().slots), 2000);
+  other.train();
+
+  expect_same_steps(plain.steps(), other.steps());
+  expect_same_evaluations(plain.evaluations(), other.evaluations());
+  EXPECT_EQ(plain.state(6), other.state(6));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PipelineLayout,
+    testing::Values(Layout{"OneAndOne", {"cpu:0"}, {"cpu:1"}, 1},
+                    Layout{"TwoTargets", {"cpu:0", "cpu:1"}, {"cpu:2"}, 4},
+                    Layout{"ThreeDrafters", {"cpu:0"}, {"cpu:1", "cpu:2", "cpu:3"}, 2},
+                    Layout{"BothRolesOnOneDevice", {"cpu:0"}, {"cpu:0"}, 2},
+                    Layout{"BothRolesOneSlot", {"cpu:0"}, {"cpu:0"}, 1},
+                    Layout{"CrossedRoles", {"cpu:0", "cpu:1"}, {"cpu:1", "cpu:0", "cpu:2"}, 1}),
+    [](const auto& info) { return info.param.name; });
+
+// With the same weights both make the same losses, which are added in another order; so are the rows of every
+// weight gradient.
+TEST(Pipeline, OneDrafterThreeTimesAndThreeDraftersOnceAgree) {
+  TinyRun one;
+  one.config.train.steps = 1;
+  one.config.train.accumulate = 3;
+  one.config.train.optimizer.clip = 0;
+  one.train();
+  TinyRun three;
+  three.config.train.steps = 1;
+  three.config.train.optimizer.clip = 0;
+  use_devices(three, {"cpu:0"}, {"cpu:1", "cpu:2", "cpu:3"});
+  three.train();
+
+  const double rows = 3 * std::max<double>(one.config.train.context_tokens, one.config.train.blocks * 4);
+  const StepRecord a = one.steps().at(0), b = three.steps().at(0);
+  EXPECT_EQ(a.blocks, b.blocks);
+  // All terms are positive: an order changes each partial sum by one rounding.
+  EXPECT_LE(std::abs(a.loss - b.loss), rows * 2 * kUnitRoundoff<double> * a.loss);
+
+  // A weight gradient is a sum of `rows` products per entry; two orders differ by at most 2 * rows roundings
+  // of the sum of magnitudes, which for terms of mixed signs is about sqrt(rows) times their sum.
+  const double bound = 2 * rows * std::sqrt(rows) * kUnitRoundoff<float>;
+  const auto state_a = one.state(1), state_b = three.state(1);
+  for (const auto& [name, values] : state_a) {
+    if (!name.starts_with("first_moment.")) continue;
+    double difference = 0, norm = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      difference += std::pow(values[i] - state_b.at(name)[i], 2);
+      norm += std::pow(values[i], 2);
+    }
+    EXPECT_GT(norm, 0) << name;
+    EXPECT_LE(std::sqrt(difference), bound * std::sqrt(norm)) << name;
+  }
+}
+
+TEST(Pipeline, EpochsEndWithEmptyMicroBatchesThatStillJoin) {
+  TinyRun run;
+  run.documents = 7;
+  run.config.train.steps.reset();
+  run.config.train.epochs = 2;
+  use_devices(run, {"cpu:0"}, {"cpu:1", "cpu:2", "cpu:3"});
+  const RunShapes shapes{.budget = {.context_tokens = 48, .blocks = 10, .block_size = 4}};
+  const std::int64_t micro_batches =
+      count_micro_batches(made_up_corpus(7, 1), packer_settings(run.config, shapes.budget));
+  ASSERT_NE(micro_batches % 3, 0) << "the last step of this case has room for an empty micro-batch";
+  const TrainResult result = run.train();
+  EXPECT_EQ(result.step, (micro_batches + 2) / 3);
+  std::int64_t tokens = 0, expected = 0;
+  for (const StepRecord& step : run.steps()) tokens += step.tokens;
+  expected = 2 * made_up_corpus(7, 1).counts().tokens;
+  EXPECT_EQ(tokens, expected);  // every document once an epoch
+}
+
+TEST(Pipeline, Bf16TrainsToo) {
+  TinyRun run;
+  run.config.train.compute = DType::bf16;
+  run.config.train.steps = 40;
+  run.evaluation_documents = 6;
+  const TrainResult result = run.train();
+  EXPECT_LT(run.steps().back().loss, 0.9 * run.steps().front().loss);
+  EXPECT_GE(result.evaluation->acceptance, 1.0);
+}
+
+TEST(Pipeline, OverfitsOneBatch) {
+  TinyRun run;
+  run.documents = 2;  // they fit one micro-batch
+  run.config.train.steps = 150;
+  run.config.train.optimizer.schedule = ScheduleType::constant;
+  run.train();
+  EXPECT_LT(run.steps().back().loss, 0.05);
+  EXPECT_GT(run.steps().back().accuracy, 0.99);
+}
+
+}  // namespace
+}  // namespace draftsmith
