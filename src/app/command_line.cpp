@@ -24,6 +24,8 @@ constexpr const char* kDescription =
 struct Arguments {
   InspectArguments inspect;
   TrainArguments train;
+  PlanArguments plan;
+  ExportArguments exports;
   EvalArguments eval;
   GenerateArguments generate;
 };
@@ -124,6 +126,30 @@ void add_generate(CLI::App& app, GenerateArguments& arguments, Chosen& chosen) {
       "  draftsmith generate some-drafter --target some-target --raw \"Once upon a time\"\n");
 }
 
+void add_plan(CLI::App& app, PlanArguments& arguments, Chosen& chosen) {
+  CLI::App* command = app.add_subcommand("plan", "Say what a run would take, and whether it fits");
+  add_config(*command, arguments.config, arguments.overrides);
+  command->add_flag("--verbose", arguments.verbose, "List the matrix products and their algorithms too");
+  command->callback([&] { chosen = [&] { return run_plan(arguments); }; });
+  command->footer(
+      "Counts the bytes of every device by purpose with the code that lays them out, without allocating "
+      "them. "
+      "Exit code 1 when the memory of this machine does not suffice.\n\n"
+      "Example:\n  draftsmith plan examples/demo/run.yaml train.context_tokens=4096\n");
+}
+
+void add_export(CLI::App& app, ExportArguments& arguments, Chosen& chosen) {
+  CLI::App* command = app.add_subcommand("export", "Write a run's drafter for serving");
+  command->add_option("run", arguments.run, "The run's folder")->required();
+  command->add_option("--checkpoint", arguments.checkpoint, "best (by held-out acceptance), last, or a step")
+      ->capture_default_str();
+  command->callback([&] { chosen = [&] { return run_export(arguments); }; });
+  command->footer(
+      "Writes RUN/export in the z-lab layout that SGLang and vLLM load: config.json, model.safetensors in "
+      "bf16, README.md. What was written is read again and compared.\n\n"
+      "Examples:\n  draftsmith export runs/demo\n  draftsmith export runs/demo --checkpoint last\n");
+}
+
 int report_usage(const CLI::App& app, const CLI::ParseError& error,
                  const std::vector<std::string>& arguments) {
   std::vector<std::string> names;
@@ -168,6 +194,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
   add_devices(app, chosen);
   add_inspect(app, read.inspect, chosen);
   add_train(app, read.train, chosen);
+  add_plan(app, read.plan, chosen);
+  add_export(app, read.exports, chosen);
   add_eval(app, read.eval, chosen);
   add_generate(app, read.generate, chosen);
   try {

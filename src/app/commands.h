@@ -31,6 +31,19 @@ struct TrainArguments {
 };
 int run_train(const TrainArguments& arguments);
 
+struct PlanArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  bool verbose = false;  // list the matrix products
+};
+int run_plan(const PlanArguments& arguments);
+
+struct ExportArguments {
+  std::string run;                  // its folder
+  std::string checkpoint = "best";  // or last, or a step
+};
+int run_export(const ExportArguments& arguments);
+
 struct EvalArguments {
   DecodingArguments decoding;
   std::string data;                // JSONL of conversations; empty: the run's

@@ -1,13 +1,10 @@
 // Trains a drafter: run.yaml and overrides in, a run's folder with checkpoints and the exported drafter out.
-#include <csignal>
-
 #include <fmt/core.h>
 
 #include "app/commands.h"
 #include "app/config.h"
 #include "app/resume_check.h"
 #include "app/stop_signals.h"
-#include "base/log.h"
 #include "train/resolve.h"
 #include "train/trainer.h"
 
@@ -42,7 +39,7 @@ int run_train(const TrainArguments& arguments) {
                result.evaluation->conversations);
   }
   fmt::print("checkpoint: {}\n", result.checkpoint.path.string());
-  if (!result.stopped()) return kExitDone;
+  if (!result.stopped()) return run_export({.run = config.output});
   fmt::print("stopped after step {} of {}; to go on: draftsmith train {} --resume\n", result.step,
              result.steps, arguments.config);
   return 128 + signals.received();

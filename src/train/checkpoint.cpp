@@ -12,6 +12,8 @@
 #include "data/safetensors.h"
 #include "data/safetensors_writer.h"
 #include "data/snapshot.h"
+#include "model/drafter_export.h"
+#include "model/drafter_loader.h"
 
 namespace draftsmith {
 namespace {
@@ -21,6 +23,7 @@ namespace fs = std::filesystem;
 constexpr const char* kStateFile = "state.safetensors";
 constexpr const char* kFactsFile = "state.json";
 constexpr const char* kConfigFile = "config.yaml";
+constexpr const char* kDrafterFile = "drafter.json";
 
 struct Part {
   const char* prefix;
@@ -128,6 +131,7 @@ void write_checkpoint(const fs::path& folder, const CheckpointContents& contents
   write_state(writer.file(kStateFile), contents.table, contents.state);
   atomic_write_file(writer.file(kFactsFile), facts_text(contents.facts));
   atomic_write_file(writer.file(kConfigFile), contents.config_text);
+  atomic_write_file(writer.file(kDrafterFile), write_drafter_config(drafter_config_file(contents.drafter)));
   before_commit();
   writer.commit();
 }
@@ -154,6 +158,11 @@ CheckpointFacts read_checkpoint_facts(const fs::path& folder) {
 }
 
 std::string read_checkpoint_config(const fs::path& folder) { return read_text_file(folder / kConfigFile); }
+
+DrafterShape read_checkpoint_drafter(const fs::path& folder) {
+  const std::string file = (folder / kDrafterFile).string();
+  return drafter_shape(parse_drafter_config(read_text_file(file), file));
+}
 
 void read_checkpoint_state(const fs::path& folder, const WeightTable& table, const TrainedState& state) {
   const SafetensorsFile file(folder / kStateFile);

@@ -2,6 +2,7 @@
 //   state.safetensors  master.NAME, first_moment.NAME, second_moment.NAME for every weight, float32
 //   state.json         step, data position, counters, the evaluation after the step
 //   config.yaml        the resolved configuration
+//   drafter.json       the drafter's config.json, as it is exported
 // With the same data and configuration, training goes on from it bit for bit: randomness is a pure function
 // of seed, epoch and document, so these numbers are all of it.
 #pragma once
@@ -52,7 +53,8 @@ struct CheckpointFacts {
 struct CheckpointContents {
   const CheckpointFacts& facts;
   const std::string& config_text;
-  const WeightTable& table;
+  const DrafterShape& drafter;
+  const WeightTable& table;  // of that drafter
   TrainedState state;
 };
 // Replaces what has that name. before_commit is called when all files are written aside. Blocks on the disk.
@@ -62,6 +64,7 @@ void write_checkpoint(const std::filesystem::path& folder, const CheckpointConte
 // Throw Error for what is missing, broken or of another shape.
 CheckpointFacts read_checkpoint_facts(const std::filesystem::path& folder);
 std::string read_checkpoint_config(const std::filesystem::path& folder);
+DrafterShape read_checkpoint_drafter(const std::filesystem::path& folder);
 void read_checkpoint_state(const std::filesystem::path& folder, const WeightTable& table,
                            const TrainedState& state);
 

@@ -48,7 +48,11 @@ void CheckpointThread::write(const SnapshotJob& job, const std::optional<Evaluat
   const CheckpointFolder folder{.step = job.step, .path = settings_.folder.checkpoint(job.step)};
   recorder_.flush();  // a checkpoint does not overtake the log: resuming cuts the log to its step
   write_checkpoint(folder.path,
-                   {.facts = facts, .config_text = settings_.config_text, .table = table_, .state = staging_},
+                   {.facts = facts,
+                    .config_text = settings_.config_text,
+                    .drafter = settings_.drafter,
+                    .table = table_,
+                    .state = staging_},
                    [&] { hooks_(PipelinePoint::checkpoint, job.step); });
   prune_checkpoints(settings_.folder, settings_.keep);
   Lock lock(mutex_);

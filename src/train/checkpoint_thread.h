@@ -30,6 +30,7 @@ struct SnapshotJob {
 struct CheckpointThreadSettings {
   RunFolder folder;
   std::string config_text;
+  DrafterShape drafter;
   CorpusIdentity data;
   std::int64_t keep = 1;
   double best_acceptance = 0;  // of the checkpoints that a resumed run found

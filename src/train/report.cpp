@@ -121,6 +121,7 @@ std::string byte_text(std::int64_t bytes) {
   const auto value = static_cast<double>(bytes);
   if (bytes >= 1 << 30) return fmt::format("{:.2f} GiB", value / (1 << 30));
   if (bytes >= 1 << 20) return fmt::format("{:.1f} MiB", value / (1 << 20));
+  if (bytes >= 1 << 10) return fmt::format("{:.1f} KiB", value / (1 << 10));
   return fmt::format("{} bytes", bytes);
 }
 

@@ -49,7 +49,7 @@ std::string report_json(const TrainReport& report);
 // Lines for people.
 std::string report_text(const TrainReport& report);
 
-// "1.50 GiB", "12.0 MiB", "832 bytes".
+// "1.50 GiB", "12.0 MiB", "2.5 KiB", "832 bytes".
 std::string byte_text(std::int64_t bytes);
 // A line a purpose, the largest first, indented.
 std::string purpose_text(const std::map<std::string, std::int64_t>& bytes_by_purpose);

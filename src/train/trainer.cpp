@@ -1,5 +1,7 @@
 #include "train/trainer.h"
 
+#include <algorithm>
+
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -112,6 +114,7 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
   pipeline.allocate();
   CheckpointThread checkpoints({.folder = folder,
                                 .config_text = request.config_text,
+                                .drafter = inputs.shapes.drafter,
                                 .data = identify(inputs.train),
                                 .keep = inputs.config.train.checkpoint.keep,
                                 .best_acceptance = best_acceptance(folder),

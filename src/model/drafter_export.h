@@ -1,0 +1,27 @@
+// A trained drafter as a folder in the z-lab layout: config.json, model.safetensors in bf16, and a model
+// card. The inverse of model/drafter_loader.h.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "data/drafter_config.h"
+#include "model/shape.h"
+#include "tensor/tensor.h"
+
+namespace draftsmith {
+
+DrafterConfigFile drafter_config_file(const DrafterShape& shape);
+
+struct DrafterExport {
+  const DrafterShape& shape;
+  Vector<const float> weights;  // [drafter_weight_table(shape).size]
+  std::string model_card;       // README.md
+};
+
+// Writes the folder, then reads it again and compares: the configuration field by field, every weight,
+// rounded to bf16, bit for bit. Throws Error when a weight is not finite, or what was read is not what was
+// written.
+void export_drafter(const std::filesystem::path& folder, const DrafterExport& drafter);
+
+}  // namespace draftsmith

@@ -1,0 +1,85 @@
+#include "train/export_run.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "data/snapshot.h"
+#include "model/drafter_export.h"
+#include "model/drafter_loader.h"
+
+namespace draftsmith {
+namespace {
+
+CheckpointFolder checkpoint_of_step(const std::vector<CheckpointFolder>& all, const std::string& which) {
+  std::int64_t step = 0;
+  const auto parsed = std::from_chars(which.data(), which.data() + which.size(), step);
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const CheckpointFolder& one) { return one.step == step; });
+  if (parsed.ec == std::errc() && parsed.ptr == which.data() + which.size() && found != all.end())
+    return *found;
+  std::vector<std::int64_t> steps;
+  for (const CheckpointFolder& one : all) steps.push_back(one.step);
+  throw Error(fmt::format("--checkpoint {}: expected best, last or a step that has one: {}", which,
+                          fmt::join(steps, ", ")));
+}
+
+CheckpointFolder choose(const RunFolder& folder, const std::string& which) {
+  const std::vector<CheckpointFolder> all = list_checkpoints(folder);
+  if (all.empty()) {
+    throw Error(
+        fmt::format("{}: expected a run with a complete checkpoint, found none", folder.path.string()));
+  }
+  if (which == "last") return all.back();
+  if (which == "best") return best_checkpoint(folder).value_or(all.back());
+  return checkpoint_of_step(all, which);
+}
+
+std::string model_card(const DrafterShape& shape, const CheckpointFacts& facts) {
+  std::string card = fmt::format(
+      "# A DFlash drafter\n\n"
+      "Drafts blocks of {} tokens for a target of {} layers and width {}, trained with draftsmith.\n"
+      "It reads the raw outputs of the target's layers {} (0-based), uses the target's embedding table and "
+      "head, and fills the slots of a block with token {}.\n\n"
+      "- {} layers, {:.1f} M weights, bf16\n"
+      "- trained for {} steps on {} conversations, {} tokens\n",
+      shape.block_size, shape.target_layers, shape.width, fmt::join(shape.taps, ", "), shape.mask_token_id,
+      shape.layers, static_cast<double>(drafter_weight_table(shape).size) / 1e6, facts.step,
+      facts.data.documents, facts.data.tokens);
+  if (facts.evaluation) {
+    card += fmt::format(
+        "- held-out acceptance {:.2f}: tokens committed per draft cycle, pooled over {} conversations, "
+        "walked "
+        "along the target's answers\n",
+        facts.evaluation->acceptance, facts.evaluation->conversations);
+  }
+  return card;
+}
+
+}  // namespace
+
+ExportedRun export_run(const RunFolder& folder, const std::string& which) {
+  const CheckpointFolder checkpoint = choose(folder, which);
+  verify_snapshot(checkpoint.path);
+  const DrafterShape shape = read_checkpoint_drafter(checkpoint.path);
+  const WeightTable table = drafter_weight_table(shape);
+  Carver count;
+  carve_trained_state(count, table);
+  std::vector<std::byte> memory(static_cast<std::size_t>(count.peak()));
+  Carver carver(memory.data(), count.peak());
+  const TrainedState state = carve_trained_state(carver, table);
+  read_checkpoint_state(checkpoint.path, table, state);
+  export_drafter(folder.exported(),
+                 {.shape = shape,
+                  .weights = state.master,
+                  .model_card = model_card(shape, read_checkpoint_facts(checkpoint.path))});
+  const auto best = best_checkpoint(folder);
+  return {
+      .checkpoint = checkpoint, .folder = folder.exported(), .best = best && best->step == checkpoint.step};
+}
+
+}  // namespace draftsmith

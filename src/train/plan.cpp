@@ -1,0 +1,93 @@
+#include "train/plan.h"
+
+#include <atomic>
+#include <numeric>
+
+#include <fmt/core.h>
+
+#include "train/pipeline.h"
+#include "train/resolve.h"
+
+namespace draftsmith {
+namespace {
+
+std::string roles_text(const DeviceRoles& roles) {
+  if (roles.target && roles.drafter) return "target and drafter";
+  return roles.target ? "target" : "drafter";
+}
+
+template <typename T>
+void plan_devices(const PipelineInputs& inputs, RunPlan& plan) {
+  Pipeline<T> pipeline(inputs);
+  pipeline.measure();
+  for (const auto& device : pipeline.devices()) {
+    plan.devices.push_back({.name = device->device().name.text(),
+                            .roles = roles_text(device->roles()),
+                            .threads = device->device().threads,
+                            .bytes_by_purpose = device->bytes_by_purpose(),
+                            .bytes = device->bytes(),
+                            .products = device->describe_products()});
+  }
+  const std::int64_t state_bytes = CheckpointThread::staging_bytes(pipeline.table());
+  plan.weights = pipeline.table().size;
+  plan.host_bytes = {{"slots", pipeline.slot_bytes()},
+                     {"checkpoint staging", state_bytes},
+                     {"first state, until training begins", state_bytes}};
+}
+
+std::int64_t sum_of(const std::map<std::string, std::int64_t>& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0},
+                         [](std::int64_t sum, const auto& entry) { return sum + entry.second; });
+}
+
+}  // namespace
+
+std::int64_t RunPlan::total_bytes() const {
+  std::int64_t total = sum_of(host_bytes);
+  for (const PlannedDevice& device : devices) total += device.bytes;
+  return total;
+}
+
+RunPlan plan_run(const RunConfig& config, const RunInputs& inputs) {
+  const std::atomic<int> no_signal{0};
+  const BatchBudget& budget = inputs.shapes.budget;
+  RunPlan plan;
+  plan.compute = config.train.compute == DType::bf16 ? "bf16" : "float32";
+  plan.steps = resolve_steps(config, inputs.train, budget);
+  PackerSettings one_epoch = packer_settings(config, budget);
+  one_epoch.epochs = 1;
+  const double documents_per_batch = static_cast<double>(inputs.train.size()) /
+                                     static_cast<double>(count_micro_batches(inputs.train, one_epoch));
+  plan.documents_per_step = documents_per_batch * static_cast<double>(std::ssize(config.devices.drafters) *
+                                                                      config.train.accumulate);
+  plan.epochs =
+      plan.documents_per_step * static_cast<double>(plan.steps) / static_cast<double>(inputs.train.size());
+  const PipelineInputs pipeline{.config = config,
+                                .shapes = inputs.shapes,
+                                .train = inputs.train,
+                                .evaluation = nullptr,
+                                .steps = plan.steps,
+                                .hooks = {},
+                                .stop_signal = no_signal};
+  config.train.compute == DType::bf16 ? plan_devices<bf16>(pipeline, plan)
+                                      : plan_devices<float>(pipeline, plan);
+  return plan;
+}
+
+std::string plan_text(const RunPlan& plan, PlanDetail detail) {
+  std::string text = fmt::format(
+      "{} steps of about {:.0f} documents, {:.2f} epochs, in {}; {:.2f} M weights are trained\n", plan.steps,
+      plan.documents_per_step, plan.epochs, plan.compute, static_cast<double>(plan.weights) / 1e6);
+  for (const PlannedDevice& device : plan.devices) {
+    text += fmt::format("{} ({}, {} thread{}): {}\n{}", device.name, device.roles, device.threads,
+                        device.threads == 1 ? "" : "s", byte_text(device.bytes),
+                        purpose_text(device.bytes_by_purpose));
+    if (detail != PlanDetail::memory_and_products) continue;
+    text += "    products\n";
+    for (const std::string& product : device.products) text += "      " + product + "\n";
+  }
+  return text +
+         fmt::format("host: {}\n{}", byte_text(sum_of(plan.host_bytes)), purpose_text(plan.host_bytes));
+}
+
+}  // namespace draftsmith
