@@ -6,6 +6,7 @@
 #include "base/heap.h"
 #include "kernels/kernels.h"
 #include "reference/attention.h"
+#include "reference/attention_errors.h"
 #include "support/budget.h"
 #include "support/complex_step.h"
 #include "support/devices.h"
@@ -166,96 +167,25 @@ struct Operands {
   }
 };
 
-// What the budgets are made of.
-struct Magnitudes {
-  double query_norm, key_norm, value_norm, grad_norm;  // largest Euclidean norm of a head's row
-  double score;                                        // bounds sum |q k| scale, by Cauchy and Schwarz
-  double grad_probability;                             // bounds sum |grad_o v|
-};
-
-double largest_norm(const std::vector<double>& values, std::int64_t head_dim) {
-  double largest = 0, sum = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    sum += values[i] * values[i];
-    if ((i + 1) % static_cast<std::size_t>(head_dim) != 0) continue;
-    largest = std::max(largest, std::sqrt(sum));
-    sum = 0;
-  }
-  return largest;
-}
-
-Magnitudes magnitudes_of(const AttentionCase& at, const AttentionInputs<double>& inputs,
-                         const std::vector<double>& grad_output) {
-  const std::int64_t head_dim = at.shape.head_dim;
-  Magnitudes sizes{.query_norm = largest_norm(inputs.query, head_dim),
-                   .key_norm = std::max(largest_norm(inputs.context_key, head_dim),
-                                        largest_norm(inputs.block_key, head_dim)),
-                   .value_norm = std::max(largest_norm(inputs.context_value, head_dim),
-                                          largest_norm(inputs.block_value, head_dim)),
-                   .grad_norm = largest_norm(grad_output, head_dim)};
-  sizes.score = sizes.query_norm * sizes.key_norm * static_cast<double>(at.shape.scale);
-  sizes.grad_probability = sizes.grad_norm * sizes.value_norm;
-  return sizes;
-}
-
-std::int64_t most_keys(const AttentionCase& at) {
-  std::size_t most = 0;
-  for (std::int64_t row = 0; row < at.rows(); ++row) most = std::max(most, visible_keys(at, row).size());
-  return static_cast<std::int64_t>(most);
-}
-
-// Roundings, in units of the float's, that a probability carries: those of two scores (its own and the
-// normalizer's, D terms and the scale each), of the exponential, and of the sum over keys.
-std::int64_t probability_terms(const AttentionCase& at, const Magnitudes& sizes) {
-  const double score = static_cast<double>(at.shape.head_dim + 4) * sizes.score;
-  return static_cast<std::int64_t>(2 * score) + most_keys(at) + 8;
-}
-
 template <typename T>
 void expect_forward(Operands<T>& run) {
   const AttentionInputs<double> inputs = run.inputs();
-  const Magnitudes sizes = magnitudes_of(run.at, inputs, run.grad_output.values());
-  const std::int64_t terms = probability_terms(run.at, sizes) + most_keys(run.at) + 4;
-  const double largest_value =
-      std::max(largest_magnitude(inputs.context_value), largest_magnitude(inputs.block_value));
-  expect_close(run.output.values(), attention_reference(run.at, inputs),
-               {.stored_as = kDType<T>, .terms = terms, .scale = largest_value});
+  const std::vector<double> expected = attention_reference(run.at, inputs);
+  const AttentionErrors errors = attention_errors(run.at, inputs, expected, run.grad_output.values());
+  expect_within(run.output.values(), expected, errors.output, kDType<T>);
 }
 
-// Entry by entry: grad_value sums p * grad_o; the others sum ds, whose error is p times that of
-// (grad_o v - delta) plus the relative error of p; the largest sum of p over the rows that see a key (`mass`)
-// bounds how much of it one key collects.
 template <typename T>
 void expect_backward(Operands<T>& run) {
   const AttentionInputs<double> inputs = run.inputs();
-  const std::vector<double> grad_output = run.grad_output.values();
-  const AttentionInputs<double> expected =
-      attention_gradient_reference(run.at, inputs, run.output.values(), grad_output);
-  const std::vector<double> ones(grad_output.size(), 1.0);
-  const AttentionInputs<double> masses = attention_gradient_reference(run.at, inputs, ones, ones);
-  const double mass =
-      std::max(largest_magnitude(masses.context_value), largest_magnitude(masses.block_value));
-
-  const Magnitudes sizes = magnitudes_of(run.at, inputs, grad_output);
-  const std::int64_t head_dim = run.at.shape.head_dim;
-  const std::int64_t packed_rows = run.at.rows() * run.at.shape.query_heads / run.at.shape.kv_heads;
-  const std::int64_t p_terms = probability_terms(run.at, sizes);
-  const std::int64_t ds_terms = p_terms + head_dim + 4;
-  const double ds_scale = 2 * sizes.grad_probability * static_cast<double>(run.at.shape.scale);
-  const double largest_key =
-      std::max(largest_magnitude(inputs.context_key), largest_magnitude(inputs.block_key));
-  const Budget query{
-      .stored_as = kDType<T>, .terms = ds_terms + most_keys(run.at), .scale = ds_scale * largest_key};
-  const Budget key{.stored_as = kDType<T>,
-                   .terms = ds_terms + packed_rows,
-                   .scale = ds_scale * mass * largest_magnitude(inputs.query)};
-  const Budget value{
-      .stored_as = kDType<T>, .terms = p_terms + packed_rows, .scale = mass * largest_magnitude(grad_output)};
-  expect_close(run.grad_query.values(), expected.query, query);
-  expect_close(run.grad_context_key.values(), expected.context_key, key);
-  expect_close(run.grad_block_key.values(), expected.block_key, key);
-  expect_close(run.grad_context_value.values(), expected.context_value, value);
-  expect_close(run.grad_block_value.values(), expected.block_value, value);
+  const std::vector<double> output = run.output.values(), grad_output = run.grad_output.values();
+  const AttentionInputs<double> expected = attention_gradient_reference(run.at, inputs, output, grad_output);
+  const AttentionInputs<double> errors = attention_errors(run.at, inputs, output, grad_output).gradient;
+  expect_within(run.grad_query.values(), expected.query, errors.query, kDType<T>);
+  expect_within(run.grad_context_key.values(), expected.context_key, errors.context_key, kDType<T>);
+  expect_within(run.grad_context_value.values(), expected.context_value, errors.context_value, kDType<T>);
+  expect_within(run.grad_block_key.values(), expected.block_key, errors.block_key, kDType<T>);
+  expect_within(run.grad_block_value.values(), expected.block_value, errors.block_value, kDType<T>);
 }
 
 class AttentionTest : public testing::TestWithParam<Layout> {};

@@ -47,4 +47,17 @@ inline void expect_close(const std::vector<double>& actual, const std::vector<do
   }
 }
 
+// Entry by entry: `errors` bounds each entry's float error, in units of the float's roundoff.
+inline void expect_within(const std::vector<double>& actual, const std::vector<double>& expected,
+                          const std::vector<double>& errors, DType stored_as) {
+  ASSERT_EQ(actual.size(), expected.size());
+  ASSERT_EQ(errors.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double summing = kUnitRoundoff<float> * errors[i];
+    const double allowed = storage_roundoff(stored_as) * (std::abs(expected[i]) + summing) + summing;
+    ASSERT_LE(std::abs(actual[i] - expected[i]), allowed)
+        << "entry " << i << " of " << actual.size() << ": " << actual[i] << " instead of " << expected[i];
+  }
+}
+
 }  // namespace draftsmith::test
