@@ -1,8 +1,6 @@
 // eval and generate as a person runs them, with a drafter of random weights for the demo's target: nothing is
 // accepted but by luck, and the output must be the target's own all the same.
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -11,10 +9,10 @@
 
 #include "app/command_line.h"
 #include "app/commands.h"
-#include "data/drafter_folder.h"
 #include "data/file.h"
 #include "data/hf_config.h"
 #include "data/json.h"
+#include "model/drafter_export.h"
 #include "model/drafter_loader.h"
 #include "support/temporary_folder.h"
 
@@ -56,13 +54,7 @@ void write_random_drafter(const fs::path& folder) {
   const WeightTable table = drafter_weight_table(shape);
   std::vector<float> weights(static_cast<std::size_t>(table.size));
   initialise_weights(table, 1, {weights.data(), table.size});
-  std::vector<DrafterTensor> tensors;
-  for (const WeightEntry& entry : table.entries) {
-    tensors.push_back({.name = entry.name,
-                       .shape = entry.dimensions(),
-                       .values = std::span<const float>(weights).subspan(entry.offset, entry.size())});
-  }
-  write_drafter_folder(folder, config, tensors);
+  export_drafter(folder, {.shape = shape, .weights = {weights.data(), table.size}, .model_card = "random"});
 }
 
 // The first answer of the demo's evaluation conversations is the target's own greedy output.
