@@ -70,6 +70,48 @@ void check_sliding(const DrafterConfig& drafter, Findings& findings) {
   }
 }
 
+void check_rope_scaling(const RopeScalingConfig& scaling, Findings& findings) {
+  const std::string section = "drafter.rope.scaling.";
+  if (scaling.type == RopeScaling::llama3) {
+    findings.push_back({section + "type", std::string(kNoLlama3Drafter)});
+    return;
+  }
+  struct Key {
+    const char* name;
+    bool is_said, is_of_linear, is_required;
+  };
+  const Key keys[] = {
+      {"factor", scaling.factor.has_value(), true, true},
+      {"original_max_position_embeddings", scaling.original_max_position_embeddings.has_value(), false, true},
+      {"attention_factor", scaling.attention_factor.has_value(), false, false},
+      {"beta_fast", scaling.beta_fast.has_value(), false, false},
+      {"beta_slow", scaling.beta_slow.has_value(), false, false}};
+  for (const Key& key : keys) {
+    const bool belongs =
+        scaling.type == RopeScaling::yarn || (scaling.type == RopeScaling::linear && key.is_of_linear);
+    if (belongs && key.is_required && !key.is_said) {
+      findings.push_back(
+          {section + "type", fmt::format("'{0}type' says a scaling that needs '{0}{1}': set it "
+                                         "too",
+                                         section, key.name)});
+    }
+    if (!belongs && key.is_said) {
+      findings.push_back(
+          {section + key.name,
+           fmt::format("'{0}{1}' has no meaning for this '{0}type': set it to {2}, or leave '{1}' "
+                       "out",
+                       section, key.name, key.is_of_linear ? "linear or yarn" : "yarn")});
+    }
+  }
+  const double fast = scaling.beta_fast.value_or(RopeShape{}.beta_fast);
+  const double slow = scaling.beta_slow.value_or(RopeShape{}.beta_slow);
+  if (fast <= slow) {
+    findings.push_back({section + "beta_fast", fmt::format("'{0}beta_fast' is {1}, which must be more than "
+                                                           "'{0}beta_slow', {2}",
+                                                           section, fast, slow)});
+  }
+}
+
 void check_budget(const RunConfig& config, Findings& findings) {
   const TrainConfig& train = config.train;
   if (train.steps && train.epochs) {
@@ -136,6 +178,7 @@ std::vector<ConfigFinding> check_config(const RunConfig& config) {
   check_heads(config.drafter, findings);
   check_taps(config.drafter, findings);
   check_sliding(config.drafter, findings);
+  check_rope_scaling(config.drafter.rope.scaling, findings);
   check_budget(config, findings);
   check_loss(config.train.loss, findings);
   check_role("devices.targets", config.devices.targets, findings);

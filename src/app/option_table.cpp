@@ -40,7 +40,35 @@ Option exactly(std::int64_t entries, Option option) {
   return option;
 }
 
-std::vector<Option> input_options() {
+std::vector<Option> rope_options() {
+  return {
+      real(
+          "drafter.rope.theta", {1, kLarge}, "base of the rotary embedding; auto: the target's",
+          [](auto& run) -> auto& { return run.drafter.rope.theta; }),
+      declare(
+          "drafter.rope.scaling.type", "scaling of the rotary embedding; the target's is never taken over",
+          [](auto& run) -> auto& { return run.drafter.rope.scaling.type; }),
+      real(
+          "drafter.rope.scaling.factor", {1, 1e6}, "how far linear and yarn stretch",
+          [](auto& run) -> auto& { return run.drafter.rope.scaling.factor; }),
+      integer(
+          "drafter.rope.scaling.original_max_position_embeddings", {1, std::int64_t{1} << 31},
+          "positions that yarn stretches from",
+          [](auto& run) -> auto& { return run.drafter.rope.scaling.original_max_position_embeddings; }),
+      real(
+          "drafter.rope.scaling.attention_factor", above_zero(kLarge),
+          "what yarn multiplies cosines and sines by; auto: 0.1 ln(factor) + 1",
+          [](auto& run) -> auto& { return run.drafter.rope.scaling.attention_factor; }),
+      real(
+          "drafter.rope.scaling.beta_fast", above_zero(1e6), "turns from which yarn keeps; auto: 32",
+          [](auto& run) -> auto& { return run.drafter.rope.scaling.beta_fast; }),
+      real(
+          "drafter.rope.scaling.beta_slow", above_zero(1e6), "turns to which yarn stretches; auto: 1",
+          [](auto& run) -> auto& { return run.drafter.rope.scaling.beta_slow; }),
+  };
+}
+
+std::vector<Option> drafter_options() {
   return {
       required(declare(
           "target", "Hugging Face folder of the target", [](auto& run) -> auto& { return run.target; })),
@@ -66,9 +94,6 @@ std::vector<Option> input_options() {
           "drafter.head_dim", {2, 1024}, "width of a head, even; auto: the target's",
           [](auto& run) -> auto& { return run.drafter.head_dim; }),
       real(
-          "drafter.rope_theta", above_zero(kLarge), "base of the rotary embedding; auto: the target's",
-          [](auto& run) -> auto& { return run.drafter.rope_theta; }),
-      real(
           "drafter.rms_norm_eps", above_zero(1), "epsilon of every norm; auto: the target's",
           [](auto& run) -> auto& { return run.drafter.rms_norm_eps; }),
       declare(
@@ -87,6 +112,11 @@ std::vector<Option> input_options() {
           "drafter.mask_token_id", {0, 1 << 24},
           "an unused row of the embedding table; auto: the tokenizer's mask token",
           [](auto& run) -> auto& { return run.drafter.mask_token_id; }),
+  };
+}
+
+std::vector<Option> data_options() {
+  return {
       required(declare(
           "data.train", "JSONL of conversations to train on",
           [](auto& run) -> auto& { return run.data.train; })),
@@ -198,7 +228,7 @@ std::vector<Option> device_options() {
 
 std::vector<Option> make_option_table() {
   std::vector<Option> table;
-  for (auto part : {input_options(), train_options(), device_options()}) {
+  for (auto part : {drafter_options(), rope_options(), data_options(), train_options(), device_options()}) {
     table.insert(table.end(), part.begin(), part.end());
   }
   return table;

@@ -20,6 +20,10 @@ struct ChoiceNames<LayerKind> {  // as config.json spells them
   static constexpr std::array<std::string_view, 2> kNames{"full_attention", "sliding_attention"};
 };
 template <>
+struct ChoiceNames<RopeScaling> {  // as config.json spells them, and none
+  static constexpr std::array<std::string_view, 4> kNames{"none", "linear", "llama3", "yarn"};
+};
+template <>
 struct ChoiceNames<DType> {
   static constexpr std::array<std::string_view, 2> kNames{"float32", "bf16"};
 };

@@ -142,6 +142,14 @@ void check_other_sizes(const DrafterFields& fields, const DrafterConfigFile& con
     fields.top.refuse("is_neox_style", "true", "only rope over the halves of a head is supported");
 }
 
+// Loaders of this layout take the drafter for a Qwen3 model, which has no such scaling.
+void refuse_llama3(const DrafterFields& fields, const DrafterConfigFile& config) {
+  if (config.decoder.rope.rope_type != kLlama3Rope) return;
+  fields.top.refuse(fields.top.has("rope_parameters") ? "rope_parameters" : "rope_scaling",
+                    "no scaling, linear or yarn",
+                    "llama3 scaling cannot be served with a drafter in this format");
+}
+
 JsonArray texts_of(const std::vector<DrafterLayerType>& types) {
   JsonArray texts;
   for (const DrafterLayerType type : types)
@@ -194,6 +202,7 @@ DrafterConfigFile parse_drafter_config(std::string_view text, const std::string&
   read_layers(fields, config);
   read_window(fields, config);
   check_other_sizes(fields, config);
+  refuse_llama3(fields, config);
   return config;
 }
 
@@ -204,6 +213,7 @@ std::string write_drafter_config(const DrafterConfigFile& config) {
   const bool sliding = any_sliding(config);
   DRAFTSMITH_CHECK(sliding == (config.sliding_window > 0) && (sliding || !config.is_causal),
                    "window and causality belong to sliding layers");
+  DRAFTSMITH_CHECK(decoder.rope.rope_type != kLlama3Rope, "a drafter's rope is not scaled as Llama 3's is");
   JsonObject out{{"architectures", {JsonArray{{std::string(kArchitecture)}}}},
                  {"model_type", {std::string("qwen3")}}};
   write_decoder(decoder, out);

@@ -76,6 +76,7 @@ void check_drafter_shape(const DrafterShape& shape) {
   require(shape.mask_token_id >= 0 && shape.mask_token_id < shape.vocabulary,
           fmt::format("drafter.mask_token_id {} is no row of the embedding table; expected 0..{}",
                       shape.mask_token_id, shape.vocabulary - 1));
+  require(shape.rope.scaling != RopeScaling::llama3, std::string(kNoLlama3Drafter));
   check_taps(shape);
   check_sliding(shape);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace draftsmith {
@@ -71,9 +72,15 @@ struct DrafterShape {
 // duplicates: those are left to check_drafter_shape().
 std::vector<std::int64_t> default_taps(std::int64_t target_layers, std::int64_t count);
 
+// Why a drafter's rope is not scaled as Llama 3's is.
+inline constexpr std::string_view kNoLlama3Drafter =
+    "rope scaling llama3 cannot be served with a drafter: loaders of the z-lab format take the drafter for a "
+    "Qwen3 model. Leave drafter.rope.scaling out, which suits drafters of llama3-scaled targets, or choose "
+    "yarn";
+
 // Throws Error for any value that cannot be trained or served: taps that are not strictly increasing in
 // 0 .. target_layers - 2, a block of fewer than 2 or more than 32 slots, heads that do not divide, a window
-// smaller than the block, a mask token outside the table.
+// smaller than the block, a mask token outside the table, rope scaled as Llama 3's is.
 void check_drafter_shape(const DrafterShape& shape);
 
 }  // namespace draftsmith

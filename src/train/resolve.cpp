@@ -6,6 +6,7 @@
 
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "train/drafter_rope.h"
 
 namespace draftsmith {
 namespace {
@@ -39,8 +40,7 @@ DrafterShape resolve_drafter(const DrafterConfig& config, const TargetShape& tar
   shape.taps = config.taps.empty() ? default_taps(target.layers, config.layers) : config.taps;
   shape.mask_token_id = mask_token_id;
   shape.epsilon = config.rms_norm_eps ? static_cast<float>(*config.rms_norm_eps) : target.epsilon;
-  // A base of its own is plain rope: the target's scaling belongs to the target's base.
-  shape.rope = config.rope_theta ? RopeShape{.theta = *config.rope_theta} : target.rope;
+  shape.rope = resolve_rope(config.rope, target.rope);
   shape.attention_bias = config.attention_bias;
   shape.layer_kinds = config.layer_types;
   if (shape.layer_kinds.empty()) shape.layer_kinds.assign(config.layers, LayerKind::full);

@@ -19,17 +19,32 @@ namespace draftsmith {
 
 enum class ScheduleType { cosine, constant, linear };
 
+// As in config.json.
+struct RopeScalingConfig {
+  RopeScaling type = RopeScaling::none;
+  std::optional<double> factor;                                  // linear, yarn: must be said
+  std::optional<std::int64_t> original_max_position_embeddings;  // yarn: must be said
+  std::optional<double> attention_factor;                        // yarn; 0.1 ln(factor) + 1
+  std::optional<double> beta_fast;                               // yarn; 32
+  std::optional<double> beta_slow;                               // yarn; 1
+};
+
+struct DrafterRopeConfig {
+  std::optional<double> theta;  // the target's
+  RopeScalingConfig scaling;    // never the target's
+};
+
 // The width is always the target's: the drafter shares its embedding table and head.
 struct DrafterConfig {
   std::int64_t layers = 3;
   std::int64_t block_size = 8;     // slots of a draft block, the anchor's among them
   std::vector<std::int64_t> taps;  // target layers read, ascending; empty: evenly spread, one a layer
-  std::optional<std::int64_t> intermediate;  // this and the five below: the target's
+  std::optional<std::int64_t> intermediate;  // this and the three below: the target's
   std::optional<std::int64_t> query_heads;
   std::optional<std::int64_t> kv_heads;
   std::optional<std::int64_t> head_dim;
-  std::optional<double> rope_theta;
-  std::optional<double> rms_norm_eps;
+  DrafterRopeConfig rope;
+  std::optional<double> rms_norm_eps;  // the target's
   bool attention_bias = false;
   std::vector<LayerKind> layer_types;          // one a layer; empty: all full
   std::optional<std::int64_t> sliding_window;  // positions seen, the query's own among them

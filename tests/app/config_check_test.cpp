@@ -48,6 +48,42 @@ TEST(ConfigCheck, StepsAndEpochsExcludeEachOther) {
       HasSubstr("train.epochs: 'train.steps' and 'train.epochs' both say how long to train: keep one"));
 }
 
+// What is found in the drafter's rope scaling.
+std::string scaling_findings(const RopeScalingConfig& scaling) {
+  return findings_after([&](RunConfig& run) { run.drafter.rope.scaling = scaling; });
+}
+
+TEST(ConfigCheck, RopeScalingSaysWhatItNeeds) {
+  EXPECT_THAT(scaling_findings({.type = RopeScaling::linear, .factor = 2}), IsEmpty());
+  EXPECT_THAT(
+      scaling_findings({.type = RopeScaling::yarn, .factor = 2, .original_max_position_embeddings = 4096}),
+      IsEmpty());
+  EXPECT_THAT(
+      scaling_findings({.type = RopeScaling::linear}),
+      HasSubstr("'drafter.rope.scaling.type' says a scaling that needs 'drafter.rope.scaling.factor'"));
+  EXPECT_THAT(scaling_findings({.type = RopeScaling::yarn, .factor = 2}),
+              HasSubstr("needs 'drafter.rope.scaling.original_max_position_embeddings'"));
+}
+
+TEST(ConfigCheck, RopeScalingSaysNothingWithoutMeaning) {
+  EXPECT_THAT(scaling_findings({.factor = 2}),
+              HasSubstr("drafter.rope.scaling.factor: 'drafter.rope.scaling.factor' has no meaning for this "
+                        "'drafter.rope.scaling.type': set it to linear or yarn, or leave 'factor' out"));
+  EXPECT_THAT(scaling_findings({.type = RopeScaling::linear, .factor = 2, .beta_slow = 2}),
+              HasSubstr("'drafter.rope.scaling.beta_slow' has no meaning"));
+  EXPECT_THAT(scaling_findings({.type = RopeScaling::yarn,
+                                .factor = 2,
+                                .original_max_position_embeddings = 4096,
+                                .beta_slow = 32}),
+              HasSubstr("'drafter.rope.scaling.beta_fast' is 32, which must be more than"));
+}
+
+TEST(ConfigCheck, ADraftersRopeIsNotScaledAsLlama3s) {
+  EXPECT_THAT(scaling_findings({.type = RopeScaling::llama3, .factor = 8}),
+              HasSubstr("drafter.rope.scaling.type: rope scaling llama3 cannot be served with a drafter: "
+                        "loaders of the z-lab format"));
+}
+
 TEST(ConfigCheck, GammaBelongsToDflashAndAlphaToDpace) {
   EXPECT_THAT(findings_after([](RunConfig& run) { run.train.loss = {.type = LossKind::dpace, .gamma = 4}; }),
               HasSubstr("'train.loss.gamma' has no meaning for the dpace loss"));

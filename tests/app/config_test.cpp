@@ -39,7 +39,8 @@ std::string refusal_of_line(const std::string& line) { return refusal(kShortest 
 TEST(Config, ReadsTheExampleOfEveryCommonKey) {
   const RunConfig config = parse(R"(
 target: examples/demo/target
-drafter: {layers: 2, block_size: 16, taps: [1, 4], head_dim: 64, rope_theta: 1e6, mask_token_id: 77}
+drafter: {layers: 2, block_size: 16, taps: [1, 4], head_dim: 64, mask_token_id: 77,
+          rope: {theta: 1e6, scaling: {type: yarn, factor: 4, original_max_position_embeddings: 4096}}}
 data: {train: a.jsonl, eval: b.jsonl, max_length: 256}
 train:
   epochs: 3
@@ -60,7 +61,10 @@ output: runs/x
   EXPECT_EQ(config.target, "examples/demo/target");
   EXPECT_EQ(config.drafter.layers, 2);
   EXPECT_THAT(config.drafter.taps, ElementsAre(1, 4));
-  EXPECT_EQ(config.drafter.rope_theta, 1e6);
+  EXPECT_EQ(config.drafter.rope.theta, 1e6);
+  EXPECT_EQ(config.drafter.rope.scaling.type, RopeScaling::yarn);
+  EXPECT_EQ(config.drafter.rope.scaling.factor, 4);
+  EXPECT_EQ(config.drafter.rope.scaling.original_max_position_embeddings, 4096);
   EXPECT_EQ(config.drafter.mask_token_id, 77);
   EXPECT_FALSE(config.drafter.query_heads);
   EXPECT_EQ(config.data.eval, "b.jsonl");

@@ -71,17 +71,47 @@ void expect_refused(std::string_view changes, std::initializer_list<std::string_
 }
 
 TEST(DrafterConfig, WhatIsWrittenIsReadBack) {
-  DrafterConfigFile llama3 = example();
-  llama3.attention_bias = true;
-  llama3.initializer_range = 0.01;
-  llama3.decoder.rope = {.rope_type = "llama3",
-                         .rope_theta = 500000,
-                         .factor = 8,
-                         .low_freq_factor = 1,
-                         .high_freq_factor = 4,
-                         .original_max_position_embeddings = 8192};
-  for (const DrafterConfigFile& config : {example(), sliding_example(true), sliding_example(false), llama3})
+  DrafterConfigFile yarn = example(), all_of_yarn = example(), linear = example();
+  yarn.attention_bias = true;
+  yarn.initializer_range = 0.01;
+  yarn.decoder.rope = {
+      .rope_type = "yarn", .rope_theta = 500000, .factor = 8, .original_max_position_embeddings = 8192};
+  all_of_yarn.decoder.rope = {.rope_type = "yarn",
+                              .rope_theta = 500000,
+                              .factor = 8,
+                              .original_max_position_embeddings = 8192,
+                              .beta_fast = 24,
+                              .beta_slow = 2,
+                              .truncate = false,
+                              .attention_factor = 1.5,
+                              .mscale = 1,
+                              .mscale_all_dim = 0.5};
+  linear.decoder.rope = {.rope_type = "linear", .rope_theta = 10000, .factor = 2};
+  for (const DrafterConfigFile& config :
+       {example(), sliding_example(true), sliding_example(false), yarn, all_of_yarn, linear})
     EXPECT_EQ(parse("{}", config), config);
+}
+
+TEST(DrafterConfig, AScalingIsWrittenInBothSpellingsAndThetaAtTheTop) {
+  DrafterConfigFile config = example();
+  config.decoder.rope = {
+      .rope_type = "yarn", .rope_theta = 500000, .factor = 8, .original_max_position_embeddings = 8192};
+  const JsonValue document = parse_json(write_drafter_config(config), "config.json");
+  EXPECT_THAT(
+      write_json(document, JsonLayout::compact),
+      testing::HasSubstr(R"("rope_theta":500000.0,"rope_scaling":{"rope_type":"yarn","factor":8.0,)"
+                         R"("original_max_position_embeddings":8192,"beta_fast":32.0,"beta_slow":1.0},)"
+                         R"("rope_parameters":{"rope_theta":500000.0,"rope_type":"yarn","factor":8.0,)"
+                         R"("original_max_position_embeddings":8192,"beta_fast":32.0,"beta_slow":1.0},)"));
+}
+
+TEST(DrafterConfig, RefusesLlama3Scaling) {
+  const std::string llama3 = R"({"rope_type": "llama3", "rope_theta": 1e6, "factor": 8, "low_freq_factor": 1,
+      "high_freq_factor": 4, "original_max_position_embeddings": 8192})";
+  expect_refused("{\"rope_scaling\": null, \"rope_parameters\": " + llama3 + "}",
+                 {"rope_parameters: expected no scaling, linear or yarn", "llama3 scaling cannot be served"});
+  expect_refused("{\"rope_parameters\": null, \"rope_scaling\": " + llama3 + "}",
+                 {"rope_scaling: expected no scaling, linear or yarn"});
 }
 
 // The keys are those that the loaders' documentation lists, spelled out here once more.
@@ -204,6 +234,9 @@ TEST(DrafterConfigDeathTest, AnImpossibleConfigurationIsNotWritten) {
   config = example();
   config.layer_types.pop_back();
   EXPECT_DEATH(write_drafter_config(config), "every layer has a type");
+  config = example();
+  config.decoder.rope.rope_type = "llama3";
+  EXPECT_DEATH(write_drafter_config(config), "not scaled as Llama 3's is");
 }
 
 // Whatever bytes change, reading either gives a configuration within its bounds or throws Error.

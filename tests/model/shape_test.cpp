@@ -81,6 +81,9 @@ TEST(CheckDrafterShape, RefusesWhatCannotBeTrained) {
   shape.sliding_window = 7;
   expect_refused(shape, "sliding_window 7 is smaller than the block of 8");
   shape = valid();
+  shape.rope.scaling = RopeScaling::llama3;
+  expect_refused(shape, "rope scaling llama3 cannot be served with a drafter");
+  shape = valid();
   shape.layer_kinds.pop_back();
   expect_refused(shape, "expected one for each of the 2 layers");
 }
