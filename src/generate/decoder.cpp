@@ -110,7 +110,7 @@ DecoderMemory<T> DeviceDecoder<T>::carve(Carver& carver, std::int64_t product_sc
   memory.cache = KvCache<T>(carver, target, drafter, {.capacity = capacity(), .most_added = rows});
   carver.purpose("activations");
   memory.scratch = carve_target_scratch<T>(carver, target, rows);
-  memory.activations = carve_drafter_activations<T>(carver, drafter, budget);
+  memory.activations = carve_drafter_activations<T>(carver, drafter, budget, Recompute::layer);
   memory.activations.context = memory.cache.context();
   memory.block = carve_micro_batch(carver, budget);
   for (Vector<std::int32_t>* input : {&memory.tokens, &memory.positions, &memory.begin, &memory.end}) {

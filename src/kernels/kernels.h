@@ -9,6 +9,8 @@
 #include "kernels/block_loss.h"
 #include "kernels/copy.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/distillation.h"
+#include "kernels/feature_noise.h"
 #include "kernels/head_norm_rope.h"
 #include "kernels/matmul.h"
 #include "kernels/reduce.h"
@@ -39,6 +41,9 @@ struct Kernels {
   Launch<AttentionBackward<T>> attention_backward = nullptr;
   Launch<CrossEntropyForward<T>> cross_entropy_forward = nullptr;
   Launch<CrossEntropyBackward<T>> cross_entropy_backward = nullptr;
+  Launch<DistillationForward<T>> distillation_forward = nullptr;
+  Launch<DistillationBackward<T>> distillation_backward = nullptr;
+  Launch<AddFeatureNoise<T>> add_feature_noise = nullptr;
   Launch<ArgmaxRows<T>> argmax_rows = nullptr;
   Launch<BlockLoss<T>> block_loss = nullptr;
   Launch<ColumnSum<T>> column_sum = nullptr;

@@ -55,6 +55,11 @@ class Launcher {
   void operator()(const CrossEntropyBackward<T>& arguments) {
     run(kernels_.cross_entropy_backward, arguments);
   }
+  void operator()(const DistillationForward<T>& arguments) { run(kernels_.distillation_forward, arguments); }
+  void operator()(const DistillationBackward<T>& arguments) {
+    run(kernels_.distillation_backward, arguments);
+  }
+  void operator()(const AddFeatureNoise<T>& arguments) { run(kernels_.add_feature_noise, arguments); }
   void operator()(const ArgmaxRows<T>& arguments) { run(kernels_.argmax_rows, arguments); }
   void operator()(const BlockLoss<T>& arguments) { run(kernels_.block_loss, arguments); }
   void operator()(const ColumnSum<T>& arguments) { run(kernels_.column_sum, arguments); }

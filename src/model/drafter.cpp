@@ -30,12 +30,15 @@ DrafterContext<T> carve_drafter_context(Carver& carver, const DrafterShape& shap
 
 template <typename T>
 DrafterActivations<T> carve_drafter_activations(Carver& carver, const DrafterShape& shape,
-                                                const BatchBudget& budget) {
+                                                const BatchBudget& budget, Recompute recompute) {
   const std::int64_t rows = budget.draft_rows();
   DrafterActivations<T> activations{.context =
                                         carve_drafter_context<T>(carver, shape, budget.context_tokens)};
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    activations.layers.push_back(carve_layer_saved<T>(carver, shape, rows));
+    const bool shares = recompute == Recompute::layer && layer > 0;
+    activations.layers.push_back(shares ? activations.layers.front()
+                                        : carve_layer_saved<T>(carver, shape, rows));
+    if (shares) activations.layers.back().input = carver.matrix<T>(rows, shape.width);
   }
   activations.last_sum = carver.matrix<T>(rows, shape.width);
   activations.last_inverse_rms = carver.vector<float>(rows);
@@ -80,17 +83,24 @@ void Drafter<T>::context_forward(Launcher<T>& launch, const DrafterWeights<const
   }
 }
 
+// The norm at a layer's entry, where no addition is fused with it.
+template <typename T>
+void Drafter<T>::norm_input(Launcher<T>& launch, const LayerWeights<const T>& weights,
+                            const LayerSaved<T>& saved) const {
+  launch(RmsNormForward<T>{.input = saved.input,
+                           .weight = weights.input_norm,
+                           .output = saved.normed,
+                           .inverse_rms = saved.input_inverse_rms,
+                           .epsilon = shape_.epsilon});
+}
+
 template <typename T>
 void Drafter<T>::blocks_forward(Launcher<T>& launch, const DrafterWeights<const T>& weights,
                                 const RopeTable& rope, Matrix<const T> embedding, const MicroBatch& batch,
                                 const DrafterActivations<T>& activations) const {
   const auto& layers = activations.layers;
   launch(GatherRows<T>{.table = embedding, .index = batch.draft_tokens, .output = layers[0].input});
-  launch(RmsNormForward<T>{.input = layers[0].input,
-                           .weight = weights.layers[0].input_norm,
-                           .output = layers[0].normed,
-                           .inverse_rms = layers[0].input_inverse_rms,
-                           .epsilon = shape_.epsilon});
+  norm_input(launch, weights.layers[0], layers[0]);
   for (std::int64_t i = 0; i < shape_.layers; ++i) {
     const LayerContext<T> context = layer_context(shape_, activations.context, i);
     DrafterLayer<T>(shape_, i).forward(launch, weights.layers[i], rope, context, batch, layers[i]);
@@ -119,13 +129,18 @@ void Drafter<T>::backward(Launcher<T>& launch, const DrafterWeights<const T>& we
                             .grad_weight = weight_gradients.norm});
   const std::int64_t kv = shape_.kv_width();
   for (std::int64_t i = shape_.layers - 1; i >= 0; --i) {
+    const DrafterLayer<T> layer(shape_, i);
+    const LayerContext<T> context = layer_context(shape_, activations.context, i);
+    const LayerSaved<T>& saved = activations.layers[i];
+    if (recompute_ == Recompute::layer && i + 1 < shape_.layers) {  // the last layer's are still there
+      norm_input(launch, weights.layers[i], saved);
+      layer.forward(launch, weights.layers[i], rope, context, batch, saved);
+    }
     const typename DrafterLayer<T>::ContextGradient context_gradient{
         .keys = gradients.keys.slice_columns(i * kv, kv),
         .values = gradients.key_value.slice_columns(i * 2 * kv + kv, kv)};
-    DrafterLayer<T>(shape_, i).backward(launch, weights.layers[i], rope,
-                                        layer_context(shape_, activations.context, i), batch,
-                                        activations.layers[i], gradients.layer, gradients.residual,
-                                        context_gradient, weight_gradients.layers[i]);
+    layer.backward(launch, weights.layers[i], rope, context, batch, saved, gradients.layer,
+                   gradients.residual, context_gradient, weight_gradients.layers[i]);
   }
   context_backward(launch, weights, rope, features, batch, activations.context, gradients, weight_gradients);
 }
@@ -161,9 +176,10 @@ void Drafter<T>::context_backward(Launcher<T>& launch, const DrafterWeights<cons
 
 template DrafterContext<float> carve_drafter_context(Carver&, const DrafterShape&, std::int64_t);
 template DrafterContext<bf16> carve_drafter_context(Carver&, const DrafterShape&, std::int64_t);
-template DrafterActivations<float> carve_drafter_activations(Carver&, const DrafterShape&,
-                                                             const BatchBudget&);
-template DrafterActivations<bf16> carve_drafter_activations(Carver&, const DrafterShape&, const BatchBudget&);
+template DrafterActivations<float> carve_drafter_activations(Carver&, const DrafterShape&, const BatchBudget&,
+                                                             Recompute);
+template DrafterActivations<bf16> carve_drafter_activations(Carver&, const DrafterShape&, const BatchBudget&,
+                                                            Recompute);
 template DrafterGradients<float> carve_drafter_gradients(Carver&, const DrafterShape&, const BatchBudget&);
 template DrafterGradients<bf16> carve_drafter_gradients(Carver&, const DrafterShape&, const BatchBudget&);
 template class Drafter<float>;

@@ -33,7 +33,12 @@ struct DrafterContext {
 template <typename T>
 DrafterContext<T> carve_drafter_context(Carver& carver, const DrafterShape& shape, std::int64_t rows);
 
-// Everything that a training step keeps on a device beside weights and inputs.
+// What backward finds of a layer's forward: all of it, or its input only, from which the layer is run once more. Both
+// give the same bits; the second keeps one layer's activations instead of all layers'.
+enum class Recompute { none, layer };
+
+// Everything that a training step keeps on a device beside weights and inputs. Layers that are recomputed share all but
+// their inputs.
 template <typename T>
 struct DrafterActivations {
   DrafterContext<T> context;
@@ -44,7 +49,7 @@ struct DrafterActivations {
 };
 template <typename T>
 DrafterActivations<T> carve_drafter_activations(Carver& carver, const DrafterShape& shape,
-                                                const BatchBudget& budget);
+                                                const BatchBudget& budget, Recompute recompute);
 
 // Gradients that live within one backward pass.
 template <typename T>
@@ -63,7 +68,8 @@ DrafterGradients<T> carve_drafter_gradients(Carver& carver, const DrafterShape& 
 template <typename T>
 class Drafter {
  public:
-  explicit Drafter(const DrafterShape& shape) : shape_(shape) {}
+  explicit Drafter(const DrafterShape& shape, Recompute recompute = Recompute::none)
+      : shape_(shape), recompute_(recompute) {}
 
   // Keys and values of `features` [rows, taps * width] at `positions` [rows], for every layer.
   void context_forward(Launcher<T>& launch, const DrafterWeights<const T>& weights, const RopeTable& rope,
@@ -84,12 +90,15 @@ class Drafter {
   const DrafterShape& shape() const { return shape_; }
 
  private:
+  void norm_input(Launcher<T>& launch, const LayerWeights<const T>& weights,
+                  const LayerSaved<T>& saved) const;
   void context_backward(Launcher<T>& launch, const DrafterWeights<const T>& weights, const RopeTable& rope,
                         Matrix<const T> features, const MicroBatch& batch, const DrafterContext<T>& context,
                         const DrafterGradients<T>& gradients,
                         const DrafterWeights<float>& weight_gradients) const;
 
   const DrafterShape shape_;
+  const Recompute recompute_;
 };
 
 }  // namespace draftsmith

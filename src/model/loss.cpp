@@ -2,22 +2,58 @@
 
 namespace draftsmith {
 
+namespace {
+
 template <typename T>
-LossScratch<T> carve_loss_scratch(Carver& carver, const BatchBudget& budget, std::int64_t width,
-                                  std::int64_t vocabulary) {
-  const std::int64_t chunk = budget.loss_chunk_rows;
-  return {.hidden = carver.matrix<T>(chunk, width),
-          .logits = carver.matrix<float>(chunk, vocabulary),
-          .grad_logits = carver.matrix<T>(chunk, vocabulary),
-          .grad_hidden = carver.matrix<T>(chunk, width),
+TeacherScratch<T> carve_teacher_scratch(Carver& carver, const LossShape& shape) {
+  const std::int64_t chunk = shape.budget.loss_chunk_rows;
+  return {.hidden = carver.matrix<T>(chunk, shape.width),
+          .logits = carver.matrix<float>(chunk, shape.vocabulary),
+          .divergence = carver.vector<float>(chunk),
           .log_sum_exp = carver.vector<float>(chunk),
-          .weights = carver.vector<float>(chunk),
-          .nll = carver.vector<float>(budget.loss_rows()),
-          .predictions = carver.vector<std::int32_t>(budget.loss_rows()),
-          .sums = carver.vector<double>(LossSums::size(budget.block_size))};
+          .teacher_log_sum_exp = carver.vector<float>(chunk)};
+}
+
+}  // namespace
+
+template <typename T>
+LossScratch<T> carve_loss_scratch(Carver& carver, const LossShape& shape) {
+  const BatchBudget& budget = shape.budget;
+  const std::int64_t chunk = budget.loss_chunk_rows;
+  LossScratch<T> scratch{.hidden = carver.matrix<T>(chunk, shape.width),
+                         .logits = carver.matrix<float>(chunk, shape.vocabulary),
+                         .grad_logits = carver.matrix<T>(chunk, shape.vocabulary),
+                         .grad_hidden = carver.matrix<T>(chunk, shape.width),
+                         .log_sum_exp = carver.vector<float>(chunk),
+                         .weights = carver.vector<float>(chunk)};
+  if (shape.settings.distilled()) scratch.teacher = carve_teacher_scratch<T>(carver, shape);
+  scratch.nll = carver.vector<float>(budget.loss_rows());
+  scratch.predictions = carver.vector<std::int32_t>(budget.loss_rows());
+  scratch.sums = carver.vector<double>(LossSums::size(budget.block_size));
+  return scratch;
 }
 
 namespace {
+
+// The teacher's logits of one chunk and how far the draft's are from them.
+template <typename T>
+void teacher_forward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
+                     const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t first) {
+  const std::int64_t rows = budget.loss_chunk_rows;
+  const TeacherScratch<T>& teacher = scratch.teacher;
+  launch(GatherRows<T>{.table = run.teacher_hidden,
+                       .index = batch.loss_teachers.slice(first, rows),
+                       .output = teacher.hidden});
+  launch(Matmul<T, float>{
+      .form = MatmulForm::nt, .left = teacher.hidden, .right = run.head, .output = teacher.logits});
+  launch(DistillationForward<T>{.logits = scratch.logits,
+                                .teacher_logits = teacher.logits,
+                                .labels = batch.loss_labels.slice(first, rows),
+                                .temperature = run.settings.distill_temperature,
+                                .divergence = teacher.divergence,
+                                .log_sum_exp = teacher.log_sum_exp,
+                                .teacher_log_sum_exp = teacher.teacher_log_sum_exp});
+}
 
 // Logits, loss and sums of one chunk.
 template <typename T>
@@ -34,15 +70,39 @@ void chunk_forward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch&
                                 .nll = scratch.nll.slice(first, rows),
                                 .log_sum_exp = scratch.log_sum_exp,
                                 .predictions = scratch.predictions.slice(first, rows)});
+  if (run.settings.distilled()) teacher_forward(launch, run, batch, budget, scratch, first);
   launch(BlockLoss<T>{.settings = run.settings,
                       .block_size = budget.block_size,
                       .labels = labels,
                       .blocks = batch.loss_blocks.slice(first, rows),
                       .offsets = batch.loss_offsets.slice(first, rows),
                       .nll = scratch.nll.slice(first, rows),
+                      .divergence = scratch.teacher.divergence,
                       .predictions = scratch.predictions.slice(first, rows),
                       .weights = scratch.weights,
                       .sums = scratch.sums});
+}
+
+template <typename T>
+void logits_gradient(Launcher<T>& launch, const LossRun<T>& run, Vector<const std::int32_t> labels,
+                     const LossScratch<T>& scratch) {
+  if (!run.settings.distilled()) {
+    return launch(CrossEntropyBackward<T>{.logits = scratch.logits,
+                                          .labels = labels,
+                                          .log_sum_exp = scratch.log_sum_exp,
+                                          .weights = scratch.weights,
+                                          .grad_logits = scratch.grad_logits});
+  }
+  launch(DistillationBackward<T>{.logits = scratch.logits,
+                                 .teacher_logits = scratch.teacher.logits,
+                                 .labels = labels,
+                                 .hard_log_sum_exp = scratch.log_sum_exp,
+                                 .log_sum_exp = scratch.teacher.log_sum_exp,
+                                 .teacher_log_sum_exp = scratch.teacher.teacher_log_sum_exp,
+                                 .weights = scratch.weights,
+                                 .share = run.settings.distill_share,
+                                 .temperature = run.settings.distill_temperature,
+                                 .grad_logits = scratch.grad_logits});
 }
 
 // The gradient of the chunk's rows of y, while its logits are there.
@@ -50,11 +110,7 @@ template <typename T>
 void chunk_backward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
                     const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t first) {
   const std::int64_t rows = budget.loss_chunk_rows;
-  launch(CrossEntropyBackward<T>{.logits = scratch.logits,
-                                 .labels = batch.loss_labels.slice(first, rows),
-                                 .log_sum_exp = scratch.log_sum_exp,
-                                 .weights = scratch.weights,
-                                 .grad_logits = scratch.grad_logits});
+  logits_gradient(launch, run, batch.loss_labels.slice(first, rows), scratch);
   launch(Matmul<T>{
       .form = MatmulForm::nn, .left = scratch.grad_logits, .right = run.head, .output = scratch.grad_hidden});
   launch(ScatterRows<T>{
@@ -75,8 +131,8 @@ void run_loss(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batc
   }
 }
 
-template LossScratch<float> carve_loss_scratch(Carver&, const BatchBudget&, std::int64_t, std::int64_t);
-template LossScratch<bf16> carve_loss_scratch(Carver&, const BatchBudget&, std::int64_t, std::int64_t);
+template LossScratch<float> carve_loss_scratch(Carver&, const LossShape&);
+template LossScratch<bf16> carve_loss_scratch(Carver&, const LossShape&);
 template void run_loss(Launcher<float>&, const LossRun<float>&, const MicroBatch&, const BatchCounts&,
                        const BatchBudget&, const LossScratch<float>&);
 template void run_loss(Launcher<bf16>&, const LossRun<bf16>&, const MicroBatch&, const BatchCounts&,

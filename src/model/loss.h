@@ -10,31 +10,49 @@
 
 namespace draftsmith {
 
+// What the memory of the loss depends on.
+struct LossShape {
+  BatchBudget budget;
+  std::int64_t width = 0, vocabulary = 0;
+  LossSettings settings;
+};
+
+// The teacher's side of a chunk; empty unless the loss is distilled.
+template <typename T>
+struct TeacherScratch {
+  Matrix<T> hidden;                                // [loss_chunk_rows, width]
+  Matrix<float> logits;                            // [loss_chunk_rows, vocabulary]
+  Vector<float> divergence;                        // [loss_chunk_rows]
+  Vector<float> log_sum_exp, teacher_log_sum_exp;  // [loss_chunk_rows], at the temperature
+};
+
 // Working memory of one chunk, and what is kept of every row for statistics.
 template <typename T>
 struct LossScratch {
-  Matrix<T> hidden;                  // [loss_chunk_rows, width]
-  Matrix<float> logits;              // [loss_chunk_rows, vocabulary]
-  Matrix<T> grad_logits;             // [loss_chunk_rows, vocabulary]
-  Matrix<T> grad_hidden;             // [loss_chunk_rows, width]
-  Vector<float> log_sum_exp;         // [loss_chunk_rows]
-  Vector<float> weights;             // [loss_chunk_rows]
+  Matrix<T> hidden;           // [loss_chunk_rows, width]
+  Matrix<float> logits;       // [loss_chunk_rows, vocabulary]
+  Matrix<T> grad_logits;      // [loss_chunk_rows, vocabulary]
+  Matrix<T> grad_hidden;      // [loss_chunk_rows, width]
+  Vector<float> log_sum_exp;  // [loss_chunk_rows]
+  Vector<float> weights;      // [loss_chunk_rows]
+  TeacherScratch<T> teacher;
   Vector<float> nll;                 // [loss_rows]
   Vector<std::int32_t> predictions;  // [loss_rows]: argmax of the row's logits, -1 unused
   Vector<double> sums;               // [LossSums::size(block_size)]: since the last reset
 };
-enum class LossPass { with_gradient, forward_only };
 template <typename T>
-LossScratch<T> carve_loss_scratch(Carver& carver, const BatchBudget& budget, std::int64_t width,
-                                  std::int64_t vocabulary);
+LossScratch<T> carve_loss_scratch(Carver& carver, const LossShape& shape);
 
+enum class LossPass { with_gradient, forward_only };
 template <typename T>
 struct LossRun {
   LossSettings settings;
   LossPass pass = LossPass::with_gradient;
   Matrix<const T> hidden;  // [draft_rows, width]: the drafter's output
   Matrix<const T> head;    // [vocabulary, width], frozen
-  Matrix<T> grad_hidden;   // [draft_rows, width], written when the pass makes gradients; unscaled
+  Matrix<const T>
+      teacher_hidden;     // [context_tokens, width]: the target's, after its final norm; read when distilled
+  Matrix<T> grad_hidden;  // [draft_rows, width], written when the pass makes gradients; unscaled
 };
 
 // Adds to scratch.sums; writes nll and predictions of the batch's rows.

@@ -28,7 +28,8 @@ MicroBatch carve_micro_batch(Carver& carver, const BatchBudget& budget) {
           .loss_index = carver.vector<std::int32_t>(losses),
           .loss_labels = carver.vector<std::int32_t>(losses),
           .loss_blocks = carver.vector<std::int32_t>(losses),
-          .loss_offsets = carver.vector<std::int32_t>(losses)};
+          .loss_offsets = carver.vector<std::int32_t>(losses),
+          .loss_teachers = carver.vector<std::int32_t>(losses)};
 }
 
 MicroBatchBuilder::MicroBatchBuilder(const BatchBudget& budget, const DrafterShape& shape)
@@ -86,10 +87,10 @@ void MicroBatchBuilder::add_block(std::int64_t document_row, std::int64_t anchor
     const std::int64_t oldest = std::clamp<std::int64_t>(position - (sliding_window_ - 1), 0, anchor);
     batch_.sliding_begin[row] = static_cast<std::int32_t>(document_row + (sliding_window_ > 0 ? oldest : 0));
   }
-  add_loss_rows(block, anchor, tokens, loss_mask);
+  add_loss_rows(block, document_row, anchor, tokens, loss_mask);
 }
 
-void MicroBatchBuilder::add_loss_rows(std::int64_t block, std::int64_t anchor,
+void MicroBatchBuilder::add_loss_rows(std::int64_t block, std::int64_t document_row, std::int64_t anchor,
                                       std::span<const std::int32_t> tokens,
                                       std::span<const std::uint8_t> loss_mask) {
   const auto length = static_cast<std::int64_t>(tokens.size());
@@ -100,19 +101,22 @@ void MicroBatchBuilder::add_loss_rows(std::int64_t block, std::int64_t anchor,
   for (std::int64_t offset = 1; offset < budget_.block_size; ++offset) count += supervised(offset) ? 1 : 0;
   if (count == 0) return;
   const std::int64_t chunk_end = round_up(loss_rows_used_ + 1, budget_.loss_chunk_rows);
-  const auto write = [&](std::int32_t index, std::int32_t label, std::int64_t offset) {
-    batch_.loss_index[loss_rows_used_] = index;
+  const auto write = [&](std::int64_t index, std::int32_t label, std::int64_t offset, std::int64_t teacher) {
+    batch_.loss_index[loss_rows_used_] = static_cast<std::int32_t>(index);
     batch_.loss_labels[loss_rows_used_] = label;
     batch_.loss_blocks[loss_rows_used_] = static_cast<std::int32_t>(block);
     batch_.loss_offsets[loss_rows_used_] = static_cast<std::int32_t>(offset);
+    batch_.loss_teachers[loss_rows_used_] = static_cast<std::int32_t>(teacher);
     ++loss_rows_used_;
   };
   if (loss_rows_used_ + count > chunk_end) {
-    while (loss_rows_used_ < chunk_end) write(-1, -1, 0);
+    while (loss_rows_used_ < chunk_end) write(-1, -1, 0, -1);
   }
   for (std::int64_t offset = 1; offset < budget_.block_size; ++offset) {
     if (!supervised(offset)) continue;
-    write(static_cast<std::int32_t>(block * budget_.block_size + offset), tokens[anchor + offset], offset);
+    const std::int64_t teacher =
+        document_row + anchor + offset - 1;  // the target's logits there are for this token
+    write(block * budget_.block_size + offset, tokens[anchor + offset], offset, teacher);
   }
   counts_.supervised += count;
 }
@@ -137,7 +141,7 @@ BatchCounts MicroBatchBuilder::finish() {
   for (std::int64_t block = counts_.blocks; block < budget_.blocks; ++block) write_unused_block(block);
   counts_.loss_chunks = div_ceil(loss_rows_used_, budget_.loss_chunk_rows);
   for (std::int64_t row = loss_rows_used_; row < budget_.loss_rows(); ++row) {
-    batch_.loss_index[row] = batch_.loss_labels[row] = -1;
+    batch_.loss_index[row] = batch_.loss_labels[row] = batch_.loss_teachers[row] = -1;
     batch_.loss_blocks[row] = batch_.loss_offsets[row] = 0;
   }
   return counts_;

@@ -59,6 +59,8 @@ struct MicroBatch {
   Vector<std::int32_t> loss_labels;      // [loss_rows]: -1 unused
   Vector<std::int32_t> loss_blocks;      // [loss_rows]
   Vector<std::int32_t> loss_offsets;     // [loss_rows]
+  Vector<std::int32_t>
+      loss_teachers;  // [loss_rows]: context row whose next token the slot predicts, -1 unused
 };
 
 // Cuts the arrays one after another, so that one copy of `bytes` moves them all.
@@ -86,8 +88,8 @@ class MicroBatchBuilder {
  private:
   void add_block(std::int64_t document_row, std::int64_t anchor, std::span<const std::int32_t> tokens,
                  std::span<const std::uint8_t> loss_mask);
-  void add_loss_rows(std::int64_t block, std::int64_t anchor, std::span<const std::int32_t> tokens,
-                     std::span<const std::uint8_t> loss_mask);
+  void add_loss_rows(std::int64_t block, std::int64_t document_row, std::int64_t anchor,
+                     std::span<const std::int32_t> tokens, std::span<const std::uint8_t> loss_mask);
   void write_unused_block(std::int64_t block);
 
   // Constant after construction.

@@ -29,11 +29,13 @@ void DrafterWorker<T>::carve(Carver& carver, const VocabularyTables<T>* shared) 
   batch_ = carve_batch(carver, budget);
   features_ = carver.matrix<T>(budget.context_tokens, shape.feature_width());
   carver.purpose("drafter activations");
-  activations_ = carve_drafter_activations<T>(carver, shape, budget);
+  activations_ = carve_drafter_activations<T>(carver, shape, budget, Recompute::none);
   carver.purpose("activation gradients");
   gradients_ = carve_drafter_gradients<T>(carver, shape, budget);
   carver.purpose("loss");
-  loss_ = carve_loss_scratch<T>(carver, budget, shape.width, shape.vocabulary);
+  loss_ = carve_loss_scratch<T>(
+      carver,
+      {.budget = budget, .width = shape.width, .vocabulary = shape.vocabulary, .settings = shapes_.loss});
   sums_ = carver.vector<double>(StepSums::size(budget.block_size));
   loss_.sums = sums_.slice(0, LossSums::size(budget.block_size));
 }

@@ -55,7 +55,7 @@ class TrainingPass {
   void carve(Carver& carver) {
     batch_ = carve_micro_batch(carver, budget());
     rope_ = carve_rope(carver, 2 * kDocument, models_.drafter.head_dim);
-    activations_ = carve_drafter_activations<float>(carver, models_.drafter, budget());
+    activations_ = carve_drafter_activations<float>(carver, models_.drafter, budget(), Recompute::none);
     logits_ = carver.matrix<float>(models_.drafter.block_size - 1, models_.drafter.vocabulary);
   }
   void forward() {

@@ -8,13 +8,13 @@ namespace draftsmith {
 
 template <typename T>
 DrafterFixture<T>::DrafterFixture(const DrafterShape& drafter_shape, const BatchBudget& batch_budget,
-                                  const LossSettings& loss_settings, const Kernels<T>& kernels, int threads)
+                                  const Options& options, const Kernels<T>& kernels)
     : shape(drafter_shape),
       budget(batch_budget),
       table(drafter_weight_table(drafter_shape)),
-      loss_settings_(loss_settings),
-      device_{.name = {}, .threads = threads},
-      drafter_(shape),
+      options_(options),
+      device_{.name = {}, .threads = options.threads},
+      drafter_(shape, options.recompute),
       launch_(device_, kernels) {
   attach_thread(device_);
   Carver measure;
@@ -41,9 +41,12 @@ void DrafterFixture<T>::carve(Carver& carver) {
   head = carver.matrix<T>(shape.vocabulary, shape.width);
   weights = carver.vector<T>(table.size);
   weight_gradients = carver.vector<float>(table.size);
-  activations = carve_drafter_activations<T>(carver, shape, budget);
+  activations = carve_drafter_activations<T>(carver, shape, budget, options_.recompute);
   gradients = carve_drafter_gradients<T>(carver, shape, budget);
-  loss = carve_loss_scratch<T>(carver, budget, shape.width, shape.vocabulary);
+  loss = carve_loss_scratch<T>(
+      carver,
+      {.budget = budget, .width = shape.width, .vocabulary = shape.vocabulary, .settings = options_.loss});
+  teacher_hidden = carver.matrix<T>(budget.context_tokens, shape.width);
 }
 
 template <typename T>
@@ -57,10 +60,11 @@ void DrafterFixture<T>::forward(const BatchCounts& counts, LossPass pass) {
   drafter_.context_forward(launch_, view, rope_.table(), features, batch.positions, activations.context);
   drafter_.blocks_forward(launch_, view, rope_.table(), embedding, batch, activations);
   run_loss<T>(launch_,
-              {.settings = loss_settings_,
+              {.settings = options_.loss,
                .pass = pass,
                .hidden = activations.output,
                .head = head,
+               .teacher_hidden = teacher_hidden,
                .grad_hidden = gradients.output},
               batch, counts, budget, loss);
 }

@@ -15,8 +15,13 @@ namespace draftsmith {
 template <typename T>
 class DrafterFixture {
  public:
-  DrafterFixture(const DrafterShape& shape, const BatchBudget& budget, const LossSettings& loss,
-                 const Kernels<T>& kernels = cpu_kernels<T>(), int threads = 1);
+  struct Options {
+    LossSettings loss;
+    int threads = 1;
+    Recompute recompute = Recompute::none;
+  };
+  DrafterFixture(const DrafterShape& shape, const BatchBudget& budget, const Options& options,
+                 const Kernels<T>& kernels = cpu_kernels<T>());
 
   // Copies the masters to the weights that the passes read.
   void set_weights(Vector<const float> masters);
@@ -31,6 +36,7 @@ class DrafterFixture {
   const WeightTable table;
   MicroBatch batch;
   Matrix<T> features;              // [context_tokens, taps * width]
+  Matrix<T> teacher_hidden;        // [context_tokens, width]: read when the loss is distilled
   Matrix<T> embedding;             // [vocabulary, width]
   Matrix<T> head;                  // [vocabulary, width]
   Vector<T> weights;               // [table.size]
@@ -42,7 +48,7 @@ class DrafterFixture {
  private:
   void carve(Carver& carver);
 
-  const LossSettings loss_settings_;
+  const Options options_;
   const Device device_;
   Arena arena_;
   Buffer scratch_;

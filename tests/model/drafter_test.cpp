@@ -55,13 +55,13 @@ Document document(std::uint32_t number, std::vector<std::int32_t> anchors) {
 template <typename T>
 struct Packed {
   Packed(const DrafterShape& shape, std::int64_t documents, std::int64_t blocks, std::int64_t chunk_rows = 6,
-         int threads = 1)
+         typename DrafterFixture<T>::Options options = {})
       : fixture(shape,
                 {.context_tokens = documents * kLength,
                  .blocks = blocks,
                  .block_size = shape.block_size,
                  .loss_chunk_rows = chunk_rows},
-                {.kind = LossKind::dflash, .gamma = 4}, cpu_kernels<T>(), threads),
+                with_loss(options)),
         builder(fixture.budget, shape) {
     std::vector<float> masters(fixture.table.size);
     initialise_weights(fixture.table, 4, {masters.data(), fixture.table.size});
@@ -71,6 +71,10 @@ struct Packed {
     fill_random(fixture.head, 2);
     fill_random(fixture.features, 3);
     builder.begin(fixture.batch);
+  }
+  static typename DrafterFixture<T>::Options with_loss(typename DrafterFixture<T>::Options options) {
+    options.loss = {.kind = LossKind::dflash, .gamma = 4};
+    return options;
   }
   void add(const Document& d) { builder.add_document(d.tokens, d.mask, d.anchors); }
   std::vector<float> block(std::int64_t index) const {
@@ -197,7 +201,7 @@ TEST(Drafter, TheSameRunGivesTheSameBits) {
   for (const int threads : {1, 2}) {
     std::vector<std::vector<float>> results;
     for (int repeat = 0; repeat < 2; ++repeat) {
-      Packed<bf16> setup(drafter_shape(LayerKind::sliding, false), 2, 4, 6, threads);
+      Packed<bf16> setup(drafter_shape(LayerKind::sliding, false), 2, 4, 6, {.loss = {}, .threads = threads});
       setup.add(document(0, {3, 8}));
       setup.add(document(1, {0, 15}));
       setup.fixture.run(setup.builder.finish());
@@ -206,6 +210,29 @@ TEST(Drafter, TheSameRunGivesTheSameBits) {
     EXPECT_EQ(results[0], results[1]);
   }
 }
+
+// Recomputing a layer's activations saves memory and changes no bit.
+template <typename T>
+void expect_recompute_is_exact() {
+  std::vector<std::vector<float>> results;
+  std::vector<std::int64_t> bytes;
+  for (const Recompute recompute : {Recompute::none, Recompute::layer}) {
+    Packed<T> setup(drafter_shape(LayerKind::sliding, true), 2, 4, 6,
+                    {.loss = {}, .threads = 1, .recompute = recompute});
+    setup.add(document(0, {3, 8}));
+    setup.add(document(1, {0, 15}));
+    setup.fixture.run(setup.builder.finish());
+    results.emplace_back(setup.fixture.weight_gradients.begin(), setup.fixture.weight_gradients.end());
+    Carver measure;
+    carve_drafter_activations<T>(measure, setup.fixture.shape, setup.fixture.budget, recompute);
+    bytes.push_back(measure.peak());
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_LT(bytes[1], bytes[0]);
+}
+
+TEST(Recompute, GivesTheSameBitsInFloat32) { expect_recompute_is_exact<float>(); }
+TEST(Recompute, GivesTheSameBitsInBf16) { expect_recompute_is_exact<bf16>(); }
 
 }  // namespace
 }  // namespace draftsmith

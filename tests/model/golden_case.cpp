@@ -129,7 +129,6 @@ GoldenCase load_golden_case(const std::filesystem::path& path) {
   const auto meta = nlohmann::json::parse(file.metadata().at("case"));
   GoldenCase golden{.name = path.stem(),
                     .shape = shape_of(meta),
-                    .distilled = meta.value("distill_weight", 0.0) != 0.0,
                     .documents = meta["batch"],
                     .length = meta["seq_len"],
                     .blocks_per_document = meta["num_anchors"]};
@@ -137,6 +136,8 @@ GoldenCase load_golden_case(const std::filesystem::path& path) {
   golden.loss.kind = meta["loss_type"] == "dpace" ? LossKind::dpace : LossKind::dflash;
   golden.loss.gamma = meta["loss_decay_gamma"].is_null() ? 0.0f : meta["loss_decay_gamma"].get<float>();
   golden.loss.alpha = meta["dpace_alpha"];
+  golden.loss.distill_share = meta.value("distill_weight", 0.0f);
+  golden.loss.distill_temperature = meta.value("distill_temperature", 1.0f);
   for (const std::string& name : file.names()) {
     const TensorEntry& entry = file.at(name);
     std::vector<double>& values = golden.tensors[name];
@@ -154,7 +155,7 @@ GoldenCase load_golden_case(const std::filesystem::path& path) {
 
 template <typename T>
 GoldenResult run_golden_case(const GoldenCase& golden, const Kernels<T>& kernels) {
-  DrafterFixture<T> fixture(golden.shape, budget_of(golden), golden.loss, kernels);
+  DrafterFixture<T> fixture(golden.shape, budget_of(golden), {.loss = golden.loss}, kernels);
   const std::vector<float> masters = masters_of(golden, fixture.table);
   fixture.set_weights({masters.data(), static_cast<std::int64_t>(masters.size())});
   fill(golden.tensors.at("embed_tokens"), fixture.embedding.data);
@@ -162,6 +163,9 @@ GoldenResult run_golden_case(const GoldenCase& golden, const Kernels<T>& kernels
   std::fill_n(fixture.features.data, fixture.features.rows * fixture.features.stride,
               T(1.0f));  // unused rows
   fill(golden.tensors.at("target_features"), fixture.features.data);
+  std::fill_n(fixture.teacher_hidden.data, fixture.teacher_hidden.rows * fixture.teacher_hidden.stride,
+              T(1.0f));
+  if (golden.loss.distilled()) fill(golden.tensors.at("target_last_hidden"), fixture.teacher_hidden.data);
   std::vector<std::int64_t> places;
   const BatchCounts counts = pack(golden, fixture, places);
   fixture.run(counts);

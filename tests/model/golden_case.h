@@ -18,7 +18,6 @@ struct GoldenCase {
   std::string name;
   DrafterShape shape;
   LossSettings loss;
-  bool distilled = false;  // needs a teacher
   std::int64_t documents = 0, length = 0, blocks_per_document = 0;
   std::map<std::string, std::vector<double>> tensors;  // by their names in the file
 };

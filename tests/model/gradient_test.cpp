@@ -120,7 +120,7 @@ TEST_P(WholeGradient, IsTheDerivativeOfTheLoss) {
   const auto [kind, causal] = GetParam();
   problem.shape.causal_in_sliding_layers = causal;
   const LossSettings loss{.kind = kind, .gamma = 4, .alpha = 0.5f};
-  DrafterFixture<float> fixture(problem.shape, problem.budget, loss);
+  DrafterFixture<float> fixture(problem.shape, problem.budget, {.loss = loss});
   fixture.run(load(problem, fixture));
 
   const double value = reference_loss(problem, loss, "fc.weight", {}, 0).real();

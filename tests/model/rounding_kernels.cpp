@@ -84,6 +84,10 @@ void wrap_the_rest(Kernels<float>& table) {
     exact().cross_entropy_backward(stream, a);
     stored(a.grad_logits);
   };
+  table.distillation_backward = [](const Stream& stream, const DistillationBackward<float>& a) {
+    exact().distillation_backward(stream, a);
+    stored(a.grad_logits);
+  };
 }
 
 }  // namespace

@@ -18,10 +18,6 @@ int main(int argc, char** argv) {
                "worst tensor", "bf16 loss");
     for (const auto& path : golden_training_cases(argv[1])) {
       const GoldenCase golden = load_golden_case(path);
-      if (golden.distilled) {
-        fmt::print("{:44} skipped: distillation is not trained yet\n", golden.name);
-        continue;
-      }
       const GoldenErrors exact = golden_errors(golden, run_golden_case<float>(golden));
       const GoldenErrors rounded = golden_errors(golden, run_golden_case<bf16>(golden));
       const bool right = exact.loss <= 1e-5 && exact.hidden <= 1e-4 && exact.worst_gradient <= 1e-4;

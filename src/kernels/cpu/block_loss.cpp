@@ -39,6 +39,15 @@ void weigh_block(const BlockLoss<T>& arguments, std::int64_t begin, std::int64_t
 }
 
 template <typename T>
+double loss_of(const BlockLoss<T>& arguments, std::int64_t row) {
+  const LossSettings& settings = arguments.settings;
+  const double nll = arguments.nll[row];
+  if (!settings.distilled()) return nll;
+  const double share = settings.distill_share, temperature = settings.distill_temperature;
+  return (1 - share) * nll + share * temperature * temperature * arguments.divergence[row];
+}
+
+template <typename T>
 void add_block(const BlockLoss<T>& arguments, std::int64_t begin, std::int64_t end) {
   const Vector<double> sums = arguments.sums;
   std::int64_t run = 0;
@@ -50,7 +59,7 @@ void add_block(const BlockLoss<T>& arguments, std::int64_t begin, std::int64_t e
     DRAFTSMITH_CHECK(offset >= 1 && offset < arguments.block_size, "a supervised slot lies in its block");
     const double weight = arguments.weights[row], nll = arguments.nll[row];
     const bool hit = arguments.predictions[row] == arguments.labels[row];
-    sums[LossSums::kNumerator] += weight * nll;
+    sums[LossSums::kNumerator] += weight * loss_of(arguments, row);
     sums[LossSums::kDenominator] += weight;
     sums[LossSums::kNll] += nll;
     sums[LossSums::counts(offset, arguments.block_size)] += 1;

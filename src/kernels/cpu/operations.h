@@ -39,6 +39,12 @@ void cross_entropy_forward(const Stream& stream, const CrossEntropyForward<T>& a
 template <typename T>
 void cross_entropy_backward(const Stream& stream, const CrossEntropyBackward<T>& arguments);
 template <typename T>
+void distillation_forward(const Stream& stream, const DistillationForward<T>& arguments);
+template <typename T>
+void distillation_backward(const Stream& stream, const DistillationBackward<T>& arguments);
+template <typename T>
+void add_feature_noise(const Stream& stream, const AddFeatureNoise<T>& arguments);
+template <typename T>
 void argmax_rows(const Stream& stream, const ArgmaxRows<T>& arguments);
 template <typename T>
 void block_loss(const Stream& stream, const BlockLoss<T>& arguments);
