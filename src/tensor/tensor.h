@@ -21,9 +21,9 @@ struct Vector {
   T* data = nullptr;
   std::int64_t size = 0;
 
-  T& operator[](std::int64_t index) const { return data[index]; }
-  T* begin() const { return data; }
-  T* end() const { return data + size; }
+  constexpr T& operator[](std::int64_t index) const { return data[index]; }
+  constexpr T* begin() const { return data; }
+  constexpr T* end() const { return data + size; }
   explicit operator bool() const { return data != nullptr; }
   operator Vector<const T>() const requires(!std::is_const_v<T>) { return {data, size}; }
 
@@ -40,8 +40,8 @@ struct Matrix {
   std::int64_t columns = 0;
   std::int64_t stride = 0;  // elements from one row to the next, >= columns
 
-  T* row(std::int64_t index) const { return data + index * stride; }
-  T& operator()(std::int64_t r, std::int64_t c) const { return data[r * stride + c]; }
+  constexpr T* row(std::int64_t index) const { return data + index * stride; }
+  constexpr T& operator()(std::int64_t r, std::int64_t c) const { return data[r * stride + c]; }
   explicit operator bool() const { return data != nullptr; }
   operator Matrix<const T>() const requires(!std::is_const_v<T>) { return {data, rows, columns, stride}; }
 

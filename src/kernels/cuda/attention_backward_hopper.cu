@@ -1,0 +1,435 @@
+// Attention backward on Hopper: gradients of keys and values, and ds. One block of threads per item of the
+// plan (128 keys of one kv head, and the groups of packed rows that see them). A producer warp brings 64
+// packed rows of q and grad_o a step; two consumer warpgroups own 64 keys each and never wait for one
+// another:
+//   p^T = 2^(k q^T c - log2 sum), dv += p^T grad_o, ds^T = p^T (v grad_o^T - delta), dk += ds^T q
+// with sums over the heads of a kv head and over rows in the order of packed rows. ds^T goes out in bf16, in
+// the layout that attention_query_gradient_hopper.cu multiplies. Parts of split items leave float sums, which
+// a last kernel adds in order.
+#include "kernels/cuda/attention_hopper.cuh"
+
+namespace draftsmith::cuda {
+
+namespace {
+
+constexpr int kStages = 3;
+constexpr int kConsumers = 2;
+constexpr int kConsumerKeys = kKeyTileRows / kConsumers;
+constexpr int kConsumerWarps = 4 * kConsumers;
+constexpr int kThreads = (kConsumers + 1) * kWarpgroup;
+
+struct KeyGradientMaps {
+  CUtensorMap query, grad_output, context_key, context_value, block_key, block_value;
+};
+
+// What the producer says about a step.
+struct KeyStep {
+  std::int64_t store_at;  // of ds, in elements; < 0: not stored
+  std::int32_t masked;    // some row does not see all of the keys
+  std::int32_t last;      // nothing comes any more; the other fields are void
+};
+
+template <int head_dim>
+struct KeyGradientLayout {
+  static constexpr int kPanels = head_dim / kPanelColumns;
+  static constexpr int kKeyBytes = kKeyTileRows * head_dim * 2;
+  static constexpr int kRowBytes = kQueryTileRows * head_dim * 2;
+  static constexpr int kStagingBytes = kConsumerKeys * kQueryTileRows * 2;
+  static constexpr int kRowsAt = 2 * kKeyBytes;
+  static constexpr int kStagingAt = kRowsAt + kStages * 2 * kRowBytes;
+  static constexpr int kStatisticsAt = kStagingAt + kConsumers * 2 * kStagingBytes;
+  static constexpr int kStepsAt = kStatisticsAt + kStages * kStatisticBytes;
+  static constexpr int kBarriersAt = kStepsAt + kStages * static_cast<int>(sizeof(KeyStep));
+  static constexpr int kBytes = kBarriersAt + 8 * (1 + 2 * kStages) + 1024;
+  static constexpr int kStageBytes = 2 * kRowBytes + kStatisticBytes;
+
+  std::uint32_t base;
+  unsigned char* generic;
+
+  __device__ std::uint32_t key() const { return base; }
+  __device__ std::uint32_t value() const { return base + kKeyBytes; }
+  __device__ std::uint32_t query(int slot) const { return base + kRowsAt + slot * 2 * kRowBytes; }
+  __device__ std::uint32_t grad_output(int slot) const { return query(slot) + kRowBytes; }
+  __device__ std::uint32_t staging(int consumer, int which) const {
+    return base + kStagingAt + (consumer * 2 + which) * kStagingBytes;
+  }
+  __device__ std::uint32_t statistics_address(int slot) const {
+    return base + kStatisticsAt + slot * kStatisticBytes;
+  }
+  __device__ const float* statistics(int slot) const {
+    return reinterpret_cast<const float*>(generic + kStatisticsAt + slot * kStatisticBytes);
+  }
+  __device__ KeyStep& step(int slot) const { return reinterpret_cast<KeyStep*>(generic + kStepsAt)[slot]; }
+  __device__ Mbarrier keys_full() const { return {base + kBarriersAt}; }
+  __device__ Mbarrier full(int slot) const { return {base + kBarriersAt + 8 * (1 + slot)}; }
+  __device__ Mbarrier free(int slot) const { return {base + kBarriersAt + 8 * (1 + kStages + slot)}; }
+};
+
+// Which item and head a block of threads has, and whether ds is stored.
+struct Assignment {
+  KeyItem item;
+  std::int32_t head;  // < 0: none
+  std::int32_t head_in_round;
+  bool stored;
+  std::int32_t stored_tiles;  // of ds, per head
+};
+
+__device__ Assignment assign(const AttentionPlan& plan, std::int32_t round, std::int64_t capacity_tiles) {
+  const PlanCounts counts = plan.counts.data[0];
+  const auto kv_heads = static_cast<std::int32_t>(plan.budget.shape.kv_heads);
+  const std::int32_t fitting = heads_in_round(capacity_tiles, counts.stored_key_tiles, kv_heads);
+  const std::int32_t first = round * (fitting > 0 ? fitting : kv_heads);
+  const std::int32_t heads = min(fitting > 0 ? fitting : kv_heads, kv_heads - first);
+  const auto index = static_cast<std::int32_t>(blockIdx.x);
+  if (heads <= 0 || index >= counts.key_items * heads) return {.head = -1};
+  const ListPlace place = list_place(index, counts.key_items, heads);
+  return {plan.items.data[place.index], first + place.head, place.head, fitting > 0, counts.stored_key_tiles};
+}
+
+template <int head_dim>
+__device__ void produce(const KeyGradientLayout<head_dim>& layout, const KeyGradientMaps& maps,
+                        const AttentionPlan& plan, const float* statistics, const Assignment& assigned) {
+  using Layout = KeyGradientLayout<head_dim>;
+  const KeyItem& item = assigned.item;
+  const bool own = item.source == KeySource::own;
+  const std::int32_t first_key = item.tile * kKeyTileRows;
+  if (item.length() > 0) {
+    const CUtensorMap& key = own ? maps.block_key : maps.context_key;
+    const CUtensorMap& value = own ? maps.block_value : maps.context_value;
+    layout.keys_full().arrive_expecting(2 * Layout::kKeyBytes);
+    for (int panel = 0; panel < Layout::kPanels; ++panel) {
+      const int column = assigned.head * head_dim + panel * kPanelColumns;
+      load_box(layout.key() + panel * kKeyTileRows * 128, key, column, first_key, layout.keys_full().address);
+      load_box(layout.value() + panel * kKeyTileRows * 128, value, column, first_key,
+               layout.keys_full().address);
+    }
+  }
+  const auto heads = static_cast<std::int32_t>(plan.budget.shape.query_heads / plan.budget.shape.kv_heads);
+  RingPlace<kStages> place;
+  for (std::int32_t g = item.first_group; g < item.last_group; ++g) {
+    const QueryGroup group = plan.groups.data[g];
+    if (!group.sees(item.source, item.tile)) continue;
+    std::int64_t store_at = assigned.stored
+                                ? (static_cast<std::int64_t>(assigned.head_in_round) * assigned.stored_tiles +
+                                   group.place(item.source, item.tile)) *
+                                      kGradScoreTile
+                                : -1;
+    const std::int32_t last = min((g + 1) * kGroupTiles, plan.capacity.query_tiles);
+    for (std::int32_t tile = g * kGroupTiles; tile < last; ++tile) {
+      const QueryTile& bounds = plan.tiles.data[tile];
+      const bool masked = !(own ? bounds.own : bounds.context).sees_all(first_key, kKeyTileRows);
+      layout.free(place.slot).wait(place.parity ^ 1);
+      layout.step(place.slot) = {store_at, masked, 0};
+      const Mbarrier full = layout.full(place.slot);
+      full.arrive_expecting(Layout::kStageBytes);
+      for (int panel = 0; panel < Layout::kPanels; ++panel) {
+        const int at = panel * kQueryTileRows * 128, column = panel * kPanelColumns;
+        load_box(layout.query(place.slot) + at, maps.query, column, assigned.head * heads,
+                 tile * kQueryTileRows / heads, full.address);
+        load_box(layout.grad_output(place.slot) + at, maps.grad_output, column, assigned.head * heads,
+                 tile * kQueryTileRows / heads, full.address);
+      }
+      load_bytes(layout.statistics_address(place.slot),
+                 statistics + (static_cast<std::int64_t>(assigned.head) * plan.capacity.query_tiles + tile) *
+                                  kStatisticFloats,
+                 kStatisticBytes, full.address);
+      if (store_at >= 0) store_at += kConsumerKeys * kQueryTileRows;
+      place.advance();
+    }
+  }
+  layout.free(place.slot).wait(place.parity ^ 1);
+  layout.step(place.slot).last = 1;
+  layout.full(place.slot).arrive();
+}
+
+// ds^T of a consumer, [64 keys, 64 packed rows], into the swizzled staging tile.
+__device__ void stage_grad_scores(std::uint32_t staging, const std::uint32_t (&packed)[4][4]) {
+  const int lane = threadIdx.x % 32, row = threadIdx.x % kWarpgroup / 32 * 16 + lane % 16;
+#pragma unroll
+  for (int block = 0; block < 4; ++block) {
+    store_matrices(staging + row * 128 + ((block * 2 + lane / 16 ^ row % 8) << 4), packed[block]);
+  }
+}
+
+template <int head_dim>
+struct KeyGradientConsumer {
+  using Layout = KeyGradientLayout<head_dim>;
+  const Layout& layout;
+  const AttentionBackward<bf16>& arguments;
+  int consumer;
+  float grad_key[head_dim / 2], grad_value[head_dim / 2];
+
+  // scores [64 keys, 64 packed rows] = keys times rows, in flight.
+  __device__ static void issue(float (&scores)[32], std::uint32_t keys, std::uint32_t rows) {
+    const std::uint64_t left = describe(keys, 16), right = describe(rows, 16);
+#pragma unroll
+    for (int depth = 0; depth < head_dim / 16; ++depth) {
+      const int panel = depth / 4, inside = depth % 4 * 32;
+      multiply<Lies::by_rows, Lies::by_rows>(scores, left + further(panel * kKeyTileRows * 128 + inside),
+                                             right + further(panel * kQueryTileRows * 128 + inside),
+                                             depth > 0);
+    }
+    wgmma_commit();
+  }
+  // sums [64 keys, head_dim] += coefficients times rows, in flight.
+  __device__ static void issue_sum(float (&sums)[head_dim / 2], const std::uint32_t (&coefficients)[4][4],
+                                   std::uint32_t rows) {
+    const std::uint64_t right = describe(rows, kQueryTileRows * 128);
+    wgmma_fence();
+#pragma unroll
+    for (int depth = 0; depth < kQueryTileRows / 16; ++depth) {
+      multiply<Lies::by_columns>(sums, coefficients[depth], right + further(depth * 2048));
+    }
+    wgmma_commit();
+  }
+
+  __device__ void run(const Assignment& assigned, bf16* grad_scores) {
+    const bool own = assigned.item.source == KeySource::own;
+    const int lane = threadIdx.x % 32, columns = lane % 4 * 2;
+    const std::int32_t my_key = assigned.item.tile * kKeyTileRows + consumer * kConsumerKeys +
+                                threadIdx.x % kWarpgroup / 32 * 16 + lane / 4;
+    const float log2_scale = arguments.shape.scale * kLog2E;
+    const int begin_at = statistic_place(own ? Statistic::own_begin : Statistic::context_begin);
+    const std::uint32_t keys = layout.key() + consumer * kConsumerKeys * 128;
+    const std::uint32_t values = layout.value() + consumer * kConsumerKeys * 128;
+    const bool elected = threadIdx.x % kWarpgroup == 0;
+#pragma unroll
+    for (int i = 0; i < head_dim / 2; ++i) grad_key[i] = grad_value[i] = 0;
+    if (assigned.item.length() > 0) layout.keys_full().wait(0);
+    RingPlace<kStages> place;
+    for (int which = 0;; which ^= 1) {
+      layout.full(place.slot).wait(place.parity);
+      const KeyStep step = layout.step(place.slot);
+      if (step.last) break;
+      const float* statistics = layout.statistics(place.slot) + columns;
+      float p[32], ds[32];
+      std::uint32_t packed[4][4], packed_ds[4][4];
+      wgmma_fence();
+      issue(p, keys, layout.query(place.slot));
+      issue(ds, values, layout.grad_output(place.slot));
+      wgmma_wait<1>();
+      hold(p);
+#pragma unroll
+      for (int i = 0; i < 32; i += 4) {
+        const float2 sums =
+            *reinterpret_cast<const float2*>(statistics + statistic_place(Statistic::log2_sum_exp) + i * 2);
+        p[i] = exp2_fast(fmaf(p[i], log2_scale, -sums.x));
+        p[i + 1] = exp2_fast(fmaf(p[i + 1], log2_scale, -sums.y));
+        p[i + 2] = exp2_fast(fmaf(p[i + 2], log2_scale, -sums.x));
+        p[i + 3] = exp2_fast(fmaf(p[i + 3], log2_scale, -sums.y));
+      }
+      if (step.masked) {
+#pragma unroll
+        for (int i = 0; i < 32; i += 4) {
+          const int2 begin = *reinterpret_cast<const int2*>(statistics + begin_at + i * 2);
+          const int2 end = *reinterpret_cast<const int2*>(statistics + begin_at + kQueryTileRows + i * 2);
+          if (my_key < begin.x || my_key >= end.x) p[i] = 0;
+          if (my_key < begin.y || my_key >= end.y) p[i + 1] = 0;
+          if (my_key + 8 < begin.x || my_key + 8 >= end.x) p[i + 2] = 0;
+          if (my_key + 8 < begin.y || my_key + 8 >= end.y) p[i + 3] = 0;
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 16; ++i) packed[i / 4][i % 4] = pack_bf16(p[2 * i], p[2 * i + 1]);
+      wgmma_wait<0>();
+      issue_sum(grad_value, packed, layout.grad_output(place.slot));
+      hold(ds);  // after the product was issued, so that the arithmetic below runs beside it
+#pragma unroll
+      for (int i = 0; i < 32; i += 4) {
+        const float2 delta =
+            *reinterpret_cast<const float2*>(statistics + statistic_place(Statistic::delta) + i * 2);
+        ds[i] = p[i] * (ds[i] - delta.x);
+        ds[i + 1] = p[i + 1] * (ds[i + 1] - delta.y);
+        ds[i + 2] = p[i + 2] * (ds[i + 2] - delta.x);
+        ds[i + 3] = p[i + 3] * (ds[i + 3] - delta.y);
+      }
+#pragma unroll
+      for (int i = 0; i < 16; ++i) packed_ds[i / 4][i % 4] = pack_bf16(ds[2 * i], ds[2 * i + 1]);
+      issue_sum(grad_key, packed_ds, layout.query(place.slot));
+      if (step.store_at >= 0) {
+        stage_grad_scores(layout.staging(consumer, which), packed_ds);
+        fence_async_proxy();
+        if (elected)
+          wait_stores_read<0>();  // of the step before: the barrier frees its staging for the next step
+        named_barrier(1 + consumer, kWarpgroup);
+        if (elected) {
+          store_bytes(grad_scores + step.store_at + consumer * kGroupTiles * kConsumerKeys * kQueryTileRows,
+                      layout.staging(consumer, which), Layout::kStagingBytes);
+          commit_stores();
+        }
+      }
+      wgmma_wait<0>();
+      hold(grad_value);
+      hold(grad_key);
+      __syncwarp();
+      if (lane == 0) layout.free(place.slot).arrive();
+      place.advance();
+    }
+    if (elected) wait_stores();
+  }
+
+  __device__ void store(const Assignment& assigned) {
+    const bool own = assigned.item.source == KeySource::own;
+    const Matrix<bf16>& key_to = own ? arguments.grad_block_key : arguments.grad_context_key;
+    const Matrix<bf16>& value_to = own ? arguments.grad_block_value : arguments.grad_context_value;
+#pragma unroll
+    for (int i = 0; i < head_dim / 2; i += 2) {
+      const FragmentPlace at = fragment_place(i);
+      const std::int32_t row = assigned.item.tile * kKeyTileRows + consumer * kConsumerKeys + at.row;
+      if (row >= key_to.rows) continue;
+      const std::int64_t column = static_cast<std::int64_t>(assigned.head) * head_dim + at.column;
+      const float scale = arguments.shape.scale;
+      *reinterpret_cast<std::uint32_t*>(key_to.row(row) + column) =
+          pack_bf16(grad_key[i] * scale, grad_key[i + 1] * scale);
+      *reinterpret_cast<std::uint32_t*>(value_to.row(row) + column) =
+          pack_bf16(grad_value[i], grad_value[i + 1]);
+    }
+  }
+
+  // [2, consumers, head_dim / 2, 128 threads]
+  __device__ void store_part(float* to) {
+    to += consumer * (head_dim / 2) * kWarpgroup + threadIdx.x % kWarpgroup;
+#pragma unroll
+    for (int i = 0; i < head_dim / 2; ++i) {
+      to[i * kWarpgroup] = grad_key[i];
+      to[kKeyTileRows * head_dim + i * kWarpgroup] = grad_value[i];
+    }
+  }
+};
+
+template <int head_dim>
+__device__ float* part_sums(float* sums, const AttentionPlan& plan, std::int32_t head, std::int32_t part) {
+  return sums + (static_cast<std::int64_t>(head) * plan.capacity.parts + part) * 2 * kKeyTileRows * head_dim;
+}
+
+struct KeyGradientScratch {
+  const float* statistics;
+  bf16* grad_scores;
+  float* partial_sums;
+  std::int64_t capacity_tiles;
+  std::int32_t round;
+};
+
+template <int head_dim>
+__global__ void __launch_bounds__(kThreads, 1)
+    hopper_key_gradient_kernel(const __grid_constant__ KeyGradientMaps maps,
+                               const __grid_constant__ AttentionBackward<bf16> arguments,
+                               const __grid_constant__ AttentionPlan plan,
+                               const __grid_constant__ KeyGradientScratch scratch) {
+  const Assignment assigned = assign(plan, scratch.round, scratch.capacity_tiles);
+  if (assigned.head < 0) return;
+  extern __shared__ unsigned char shared[];
+  const std::uint32_t start = shared_address(shared), base = (start + 1023) & ~1023u;
+  const KeyGradientLayout<head_dim> layout{base, shared + (base - start)};
+  if (threadIdx.x == 0) {
+    layout.keys_full().init(1);
+    for (int slot = 0; slot < kStages; ++slot) {
+      layout.full(slot).init(1);
+      layout.free(slot).init(kConsumerWarps);
+    }
+    fence_barrier_init();
+  }
+  __syncthreads();
+  if (threadIdx.x < kWarpgroup) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (threadIdx.x == 0) produce<head_dim>(layout, maps, plan, scratch.statistics, assigned);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    const int consumer = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroup, 0) - 1;
+    KeyGradientConsumer<head_dim> state{layout, arguments, consumer};
+    state.run(assigned, scratch.grad_scores);
+    if (assigned.item.part < 0) {
+      state.store(assigned);
+    } else {
+      state.store_part(part_sums<head_dim>(scratch.partial_sums, plan, assigned.head, assigned.item.part));
+    }
+  }
+}
+
+// One block of threads per split tile and kv head adds the parts in order.
+template <int head_dim>
+__global__ void __launch_bounds__(kConsumers* kWarpgroup)
+    add_parts_kernel(AttentionBackward<bf16> arguments, AttentionPlan plan, float* partial_sums) {
+  if (static_cast<std::int32_t>(blockIdx.x) >= plan.counts.data->splits) return;
+  const SplitTile split = plan.splits.data[blockIdx.x];
+  const auto head = static_cast<std::int32_t>(blockIdx.y);
+  const int consumer = threadIdx.x / kWarpgroup;
+  const float* from = part_sums<head_dim>(partial_sums, plan, head, split.first_part) +
+                      consumer * (head_dim / 2) * kWarpgroup + threadIdx.x % kWarpgroup;
+  constexpr int kMatrix = kKeyTileRows * head_dim;
+  for (int i = 0; i < head_dim / 2; i += 2) {
+    float key[2] = {}, value[2] = {};
+    for (std::int32_t part = 0; part < split.parts; ++part) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const float* at = from + static_cast<std::int64_t>(part) * 2 * kMatrix + (i + j) * kWarpgroup;
+        key[j] += at[0];
+        value[j] += at[kMatrix];
+      }
+    }
+    const FragmentPlace at = fragment_place(i);
+    const std::int32_t row = split.tile * kKeyTileRows + consumer * kConsumerKeys + at.row;
+    if (row >= arguments.grad_context_key.rows) continue;
+    const std::int64_t column = static_cast<std::int64_t>(head) * head_dim + at.column;
+    const float scale = arguments.shape.scale;
+    *reinterpret_cast<std::uint32_t*>(arguments.grad_context_key.row(row) + column) =
+        pack_bf16(key[0] * scale, key[1] * scale);
+    *reinterpret_cast<std::uint32_t*>(arguments.grad_context_value.row(row) + column) =
+        pack_bf16(value[0], value[1]);
+  }
+}
+
+template <int head_dim>
+void launch(const AttentionBackward<bf16>& arguments, const AttentionPlan& plan,
+            const AttentionGradientScratch& scratch, std::int32_t rounds, cudaStream_t stream) {
+  const bool has_blocks = arguments.shape.block_size > 0;
+  const KeyGradientMaps maps{
+      .query = packed_panel_map(arguments.query, arguments.shape),
+      .grad_output = packed_panel_map(arguments.grad_output, arguments.shape),
+      .context_key = panel_map(arguments.context_key, kKeyTileRows),
+      .context_value = panel_map(arguments.context_value, kKeyTileRows),
+      .block_key = panel_map(has_blocks ? arguments.block_key : arguments.context_key, kKeyTileRows),
+      .block_value = panel_map(has_blocks ? arguments.block_value : arguments.context_value, kKeyTileRows)};
+  const auto kv_heads = static_cast<unsigned>(arguments.shape.kv_heads);
+  KeyGradientScratch used{.statistics = scratch.statistics.data,
+                          .grad_scores = scratch.grad_scores.data,
+                          .partial_sums = scratch.partial_sums.data,
+                          .capacity_tiles = scratch.grad_scores.size / kGradScoreTile};
+  for (std::int32_t round = 0; round < rounds; ++round) {
+    used.round = round;
+    hopper_key_gradient_kernel<head_dim>
+        <<<static_cast<unsigned>(plan.capacity.key_items) * kv_heads, kThreads,
+           KeyGradientLayout<head_dim>::kBytes, stream>>>(maps, arguments, plan, used);
+    check_launch("Hopper attention key gradients");
+    launch_hopper_query_gradient(arguments, plan, scratch, round, stream);
+  }
+  add_parts_kernel<head_dim>
+      <<<dim3(static_cast<unsigned>(plan.capacity.splits), kv_heads), kConsumers * kWarpgroup, 0, stream>>>(
+          arguments, plan, scratch.partial_sums.data);
+  check_launch("attention sums of parts");
+}
+
+}  // namespace
+
+void launch_hopper_backward(const AttentionBackward<bf16>& arguments, const AttentionPlan& plan,
+                            const AttentionGradientScratch& scratch, cudaStream_t stream) {
+  // A round takes at least `heads`, whatever the intervals are.
+  const std::int64_t most = most_grad_score_tiles(plan.budget);
+  const std::int64_t capacity = scratch.grad_scores.size / kGradScoreTile;
+  const std::int64_t heads = std::max<std::int64_t>(1, capacity / std::max<std::int64_t>(1, most));
+  const auto rounds = static_cast<std::int32_t>(div_ceil(arguments.shape.kv_heads, heads));
+  if (arguments.shape.head_dim == 128) {
+    launch<128>(arguments, plan, scratch, rounds, stream);
+  } else {
+    launch<64>(arguments, plan, scratch, rounds, stream);
+  }
+  if (capacity < most) launch_portable_query_gradient(arguments, plan, scratch, true, stream);
+}
+
+void prepare_hopper_backward() {
+  allow_shared_memory(hopper_key_gradient_kernel<128>, KeyGradientLayout<128>::kBytes);
+  allow_shared_memory(hopper_key_gradient_kernel<64>, KeyGradientLayout<64>::kBytes);
+  prepare_hopper_query_gradient();
+}
+
+}  // namespace draftsmith::cuda
