@@ -4,7 +4,7 @@
     python3 -m venv .venv && .venv/bin/pip install tokenizers jinja2 && .venv/bin/python tools/make_tokenizer_fixture.py
 
 qwen2/tokenizer.json  a small tokenizer of the Qwen2 kind: its pattern, NFC, added tokens, merges learnt from the texts below
-smollm/tokenizer.json one of the SmolLM kind: single digits, then GPT-2's pattern; no normalizer
+smollm/tokenizer.json one of the SmolLM kind: single digits, then GPT-2's pattern; no normalizer, some bytes without a token
 llama3/tokenizer.json one of the Llama 3 kind: its pattern, tokens that no merge reaches and ignore_merges, a bos template
 cases.json            {"demo": …, "qwen2": …, "smollm": …, "llama3": …}: for each tokenizer a list of {"text", "ids", "decoded", "decoded_skipping_special"};
                       the last two are left out where an added token is not ASCII: `tokenizers` takes its é for a byte
@@ -45,7 +45,7 @@ HAND_MADE = [
     "日本語", "日本 語", "今日は、良い天気！", "中文English混合123文字", "한국어 텍스트", "ภาษาไทย", "नमस्ते", "मैं हूँ", "العربية ١٢", "שָׁלוֹם",
     "😀", "😀😀", " 😀", "👩‍👩‍👧‍👦", "👍🏽!", "🇩🇪🇯🇵", "❤️", "🏳️‍🌈 x", "a😀b", "1️⃣", "\u200d", "x\u200dy", "\ufe0f",
     "...", "?!?!\n\n", "!!!\r\n\r\nx", " !", "  !", "=>\n", "#include <x>\n", "a->b", "(a)(b)", "$100%", "---\n---", "—–", "„Zitat“",
-    "\0", "a\0b", "\x01\x7f\x80", "\ufffd", "\uffff", "\U0010ffff", "\ue000", "\U000f0000", "\u0378",
+    "\x04", "t\x13h\x1de", "\U00040000", "\U00085123 x", "\0", "a\0b", "\x01\x7f\x80", "\ufffd", "\uffff", "\U0010ffff", "\ue000", "\U000f0000", "\u0378",
     "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n", "<|im_end|>", "<|im_end|><|im_end|>", "<|im_en|>", "<|im_end", "<<|im_end|>>",
     "a<|endoftext|>b", "<|endoftext|> <|endoftext|>", "<|im_start|>  <|im_end|>", " <|im_start|> ", "<|MASK|>x",
     "<tool>x</tool>", "<tool><tool_call>", "<tool_call>", "<tool_cal>", "cafe\u0301tok caf\u00e9tok", "x\u00e9\u0301",
@@ -144,7 +144,9 @@ def smollm_kind():
         pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
     ])
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=560, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False,
+    missing = {"\u0104", "\u0106", "\u0113", "\u011d", "\u00f1", "\u00f2"}  # bytes 04, 06, 13, 1D, F1, F2
+    alphabet = [character for character in pre_tokenizers.ByteLevel.alphabet() if character not in missing]
+    trainer = trainers.BpeTrainer(vocab_size=560, initial_alphabet=alphabet, show_progress=False,
                                   special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
     tokenizer.train_from_iterator(TEXTS * 3, trainer)
     return tokenizer

@@ -23,6 +23,7 @@ constexpr const char* kDescription =
 
 struct Arguments {
   InspectArguments inspect;
+  ImportArguments import;
   TrainArguments train;
   PlanArguments plan;
   ExportArguments exports;
@@ -49,6 +50,25 @@ void add_inspect(CLI::App& app, InspectArguments& arguments, Chosen& chosen) {
       "Examples:\n"
       "  draftsmith inspect examples/demo/target\n"
       "  draftsmith inspect model.safetensors\n");
+}
+
+void add_import(CLI::App& app, ImportArguments& arguments, Chosen& chosen) {
+  CLI::App* command = app.add_subcommand("import", "Make a Hugging Face folder of a GGUF file");
+  command->add_option("source", arguments.source, "A .gguf file of the llama architecture")->required();
+  command->add_option("folder", arguments.folder, "The folder to make")->required();
+  command
+      ->add_option("--dtype", arguments.dtype,
+                   "Type of the weights; auto keeps every value: bf16 where all of a tensor's exist in it, "
+                   "else float32")
+      ->check(CLI::IsMember({"auto", "bf16", "f32"}))
+      ->capture_default_str();
+  command->add_flag("--overwrite", arguments.overwrite, "Replace the folder if it is there");
+  command->callback([&] { chosen = [&] { return run_import(arguments); }; });
+  command->footer(
+      "Weights may be F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0; the tokenizer and the chat template "
+      "come along.\n\n"
+      "Example:\n"
+      "  draftsmith import SmolLM2-135M-Instruct.Q4_1.gguf targets/smollm2\n");
 }
 
 void add_config(CLI::App& command, std::string& config, std::vector<std::string>& overrides) {
@@ -193,6 +213,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
   Chosen chosen;
   add_devices(app, chosen);
   add_inspect(app, read.inspect, chosen);
+  add_import(app, read.import, chosen);
   add_train(app, read.train, chosen);
   add_plan(app, read.plan, chosen);
   add_export(app, read.exports, chosen);

@@ -23,6 +23,14 @@ struct InspectArguments {
 };
 int run_inspect(const InspectArguments& arguments);
 
+struct ImportArguments {
+  std::string source;  // a .gguf file
+  std::string folder;
+  std::string dtype = "auto";  // or "bf16", "f32"
+  bool overwrite = false;      // replace the folder if it is there
+};
+int run_import(const ImportArguments& arguments);
+
 struct TrainArguments {
   std::string config;                  // run.yaml
   std::vector<std::string> overrides;  // "train.steps=800"

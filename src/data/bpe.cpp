@@ -8,7 +8,12 @@
 namespace draftsmith {
 namespace {
 
-bool occurs_in_utf8(int byte) { return byte < 0xC0 || (byte >= 0xC2 && byte <= 0xF4); }
+// Whether common text needs the byte. Others are control characters, the lead bytes of planes 4 to 16, which
+// hold next to nothing, and what UTF-8 never holds; released vocabularies lack some of them.
+bool is_needed(int byte) {
+  const bool is_control = (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F;
+  return !is_control && byte <= 0xF0 && byte != 0xC0 && byte != 0xC1;
+}
 
 std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
@@ -35,10 +40,10 @@ Bpe::Bpe(const std::vector<BpeToken>& tokens, const std::vector<BpeMerge>& merge
   for (int byte = 0; byte < 256; ++byte) {
     const auto found = tokens_.find(std::string(1, static_cast<char>(byte)));
     byte_ids_[byte] = found == tokens_.end() ? -1 : found->second.id;
-    if (byte_ids_[byte] < 0 && occurs_in_utf8(byte)) {
+    if (byte_ids_[byte] < 0 && is_needed(byte)) {
       throw Error("the vocabulary has no token for byte " + std::to_string(byte) + " (written \"" +
                   byte_level_character(static_cast<std::uint8_t>(byte)) +
-                  "\"); a byte-level BPE needs one for every byte of UTF-8, or text would be lost");
+                  "\"); a byte-level BPE needs one for every byte of common text, which would be lost");
     }
   }
   if (whole_words == WholeWords::all) return;
@@ -87,13 +92,16 @@ void Bpe::offer(std::int32_t at, Scratch& scratch) const {
 
 void Bpe::merge_word(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const {
   auto& symbols = scratch.symbols;
-  const auto count = static_cast<std::int32_t>(word.size());
   symbols.clear();
   scratch.heap.clear();
-  for (std::int32_t i = 0; i < count; ++i) {
-    const std::int32_t id = byte_ids_[static_cast<std::uint8_t>(word[i])];
-    symbols.push_back({id, i - 1, i + 1 < count ? i + 1 : -1});
+  for (const char byte : word) {
+    const std::int32_t id = byte_ids_[static_cast<std::uint8_t>(byte)];
+    const auto at = static_cast<std::int32_t>(symbols.size());
+    if (id >= 0) symbols.push_back({id, at - 1, at + 1});
   }
+  if (symbols.empty()) return;
+  symbols.back().next = -1;
+  const auto count = static_cast<std::int32_t>(symbols.size());
   for (std::int32_t i = 0; i < count; ++i) offer(i, scratch);
   while (!scratch.heap.empty()) {
     std::pop_heap(scratch.heap.begin(), scratch.heap.end(), comes_later);
@@ -112,7 +120,7 @@ void Bpe::merge_word(std::string_view word, Scratch& scratch, std::vector<std::i
     offer(candidate.at, scratch);
     if (left.previous >= 0) offer(left.previous, scratch);
   }
-  for (std::int32_t i = 0; i >= 0 && i < count; i = symbols[i].next) ids.push_back(symbols[i].id);
+  for (std::int32_t i = 0; i >= 0; i = symbols[i].next) ids.push_back(symbols[i].id);
 }
 
 }  // namespace draftsmith

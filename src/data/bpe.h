@@ -51,7 +51,8 @@ class Bpe {
     std::vector<Candidate> heap;
   };
 
-  // Throws Error, naming the byte, when a byte that UTF-8 text can hold has no token.
+  // Bytes that only control characters and the planes from 4 on need may have no token: they are dropped, as
+  // the reference implementation does. Throws Error, naming the byte, when another one of UTF-8 has none.
   Bpe(const std::vector<BpeToken>& tokens, const std::vector<BpeMerge>& merges, WholeWords whole_words);
 
   // Appends the tokens of one word of at most 2^31 - 1 bytes.
@@ -79,7 +80,7 @@ class Bpe {
 
   std::unordered_map<std::string, Entry, Hash, std::equal_to<>> tokens_;
   std::unordered_map<std::uint64_t, Merge> merges_;  // by left << 32 | right
-  std::array<std::int32_t, 256> byte_ids_;           // -1 for the bytes that UTF-8 never holds
+  std::array<std::int32_t, 256> byte_ids_;           // -1 for the bytes without a token
 };
 
 }  // namespace draftsmith

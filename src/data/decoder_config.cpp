@@ -56,4 +56,18 @@ DecoderConfig read_decoder_config(const JsonFields& fields) {
   return config;
 }
 
+void write_decoder_config(const DecoderConfig& config, JsonObject& out) {
+  out.push_back({"hidden_size", {config.hidden_size}});
+  out.push_back({"intermediate_size", {config.intermediate_size}});
+  out.push_back({"num_hidden_layers", {config.num_hidden_layers}});
+  out.push_back({"num_attention_heads", {config.num_attention_heads}});
+  out.push_back({"num_key_value_heads", {config.num_key_value_heads}});
+  out.push_back({"head_dim", {config.head_dim}});
+  out.push_back({"hidden_act", {std::string("silu")}});
+  out.push_back({"rms_norm_eps", {config.rms_norm_eps}});
+  out.push_back({"vocab_size", {config.vocab_size}});
+  out.push_back({"max_position_embeddings", {config.max_position_embeddings}});
+  write_rope_config(config.rope, out);
+}
+
 }  // namespace draftsmith

@@ -31,4 +31,7 @@ struct DecoderConfig {
 // of key-value heads, an odd head_dim, an activation other than silu, quantised weights.
 DecoderConfig read_decoder_config(const JsonFields& fields);
 
+// Appends all of it but dtype, with hidden_act.
+void write_decoder_config(const DecoderConfig& config, JsonObject& out);
+
 }  // namespace draftsmith

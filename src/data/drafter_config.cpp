@@ -158,20 +158,6 @@ JsonArray texts_of(const std::vector<DrafterLayerType>& types) {
   return texts;
 }
 
-void write_decoder(const DecoderConfig& decoder, JsonObject& out) {
-  out.push_back({"hidden_size", {decoder.hidden_size}});
-  out.push_back({"intermediate_size", {decoder.intermediate_size}});
-  out.push_back({"num_hidden_layers", {decoder.num_hidden_layers}});
-  out.push_back({"num_attention_heads", {decoder.num_attention_heads}});
-  out.push_back({"num_key_value_heads", {decoder.num_key_value_heads}});
-  out.push_back({"head_dim", {decoder.head_dim}});
-  out.push_back({"hidden_act", {std::string("silu")}});
-  out.push_back({"rms_norm_eps", {decoder.rms_norm_eps}});
-  out.push_back({"vocab_size", {decoder.vocab_size}});
-  out.push_back({"max_position_embeddings", {decoder.max_position_embeddings}});
-  write_rope_config(decoder.rope, out);
-}
-
 JsonObject dflash_members(const DrafterConfigFile& config) {
   JsonArray ids;
   for (const std::int64_t id : config.target_layer_ids) ids.push_back({id});
@@ -216,7 +202,7 @@ std::string write_drafter_config(const DrafterConfigFile& config) {
   DRAFTSMITH_CHECK(decoder.rope.rope_type != kLlama3Rope, "a drafter's rope is not scaled as Llama 3's is");
   JsonObject out{{"architectures", {JsonArray{{std::string(kArchitecture)}}}},
                  {"model_type", {std::string("qwen3")}}};
-  write_decoder(decoder, out);
+  write_decoder_config(decoder, out);
   out.push_back({"attention_bias", {config.attention_bias}});
   out.push_back({"attention_dropout", {0.0}});
   out.push_back({"initializer_range", {config.initializer_range}});

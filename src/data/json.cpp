@@ -100,7 +100,9 @@ nlohmann::ordered_json to_library(const JsonValue& value) {
   }
   if (const auto* object = value.get<JsonObject>()) {
     auto out = nlohmann::ordered_json::object();
-    for (const JsonMember& member : *object) out[member.key] = to_library(member.value);
+    // Appended without looking for the key, which stands once: an object may have 100,000 members.
+    auto& members = out.get_ref<nlohmann::ordered_json::object_t&>();
+    for (const JsonMember& member : *object) members.emplace_back(member.key, to_library(member.value));
     return out;
   }
   if (const auto* boolean = value.get<bool>()) return *boolean;

@@ -34,7 +34,8 @@ class Tokenizer {
   // (tokenizer_config.h). Throws Error naming file, key, what was found and what is read.
   static Tokenizer load(const std::filesystem::path& folder_or_file);
 
-  // Throws Error when the text is not UTF-8, naming the byte, or is 2 GiB or longer.
+  // Throws Error when the text is not UTF-8, naming the byte, or is 2 GiB or longer. Bytes that a vocabulary
+  // lacks (bpe.h says which it may) are dropped.
   std::vector<std::int32_t> encode(std::string_view text) const;
 
   // Always well-formed UTF-8: bytes that form no character become U+FFFD. Ids without a token, such as the

@@ -148,6 +148,20 @@ TEST(TokenizerFile, RefusesAVocabularyThatWouldLoseBytes) {
   expect_error([&] { Tokenizer::load(file); }, {file.string(), "no token for byte 32 (written \"Ġ\")"});
 }
 
+TEST(TokenizerFile, DropsBytesOfRareTextThatTheVocabularyLacks) {
+  auto document = bytes_only_tokenizer();
+  for (const int byte : {0x00, 0x1d, 0x7f, 0xF1, 0xF2}) {
+    document["model"]["vocab"].erase(byte_level_character(static_cast<std::uint8_t>(byte)));
+  }
+  const TemporaryFolder folder;
+  const Tokenizer tokenizer = Tokenizer::load(folder.write("tokenizer.json", document.dump()));
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("a\x1d"
+                                              "b\x7f")),
+            "ab");
+  EXPECT_THAT(tokenizer.encode("\x1d"), testing::IsEmpty());
+  EXPECT_THAT(tokenizer.encode("\U00040000"), testing::ElementsAre(0x80, 0x80, 0x80));
+}
+
 TEST(TokenizerFile, ReadsAVocabularyWithoutTheBytesThatUtf8NeverHolds) {
   auto document = bytes_only_tokenizer();
   for (const int byte : {0xC0, 0xC1, 0xF5, 0xFF}) {

@@ -1,0 +1,42 @@
+// Makes a Hugging Face folder of a GGUF file.
+#include <map>
+
+#include <fmt/core.h>
+
+#include "app/commands.h"
+#include "base/error.h"
+#include "data/chat.h"
+#include "data/gguf_import.h"
+
+namespace draftsmith {
+namespace {
+
+// What keeps a chat template from being used is said now, not when a run starts.
+std::string describe_chat_template(const std::filesystem::path& folder, const ImportedModel& model) {
+  if (!model.has_chat_template) return "none";
+  try {
+    ChatTemplate::load(folder);
+    return "read";
+  } catch (const Error& failure) {
+    return fmt::format("written, but conversations cannot be made with it: {}", failure.what());
+  }
+}
+
+}  // namespace
+
+int run_import(const ImportArguments& arguments) {
+  static const std::map<std::string, ImportType> kTypes{
+      {"auto", ImportType::lossless}, {"bf16", ImportType::bf16}, {"f32", ImportType::f32}};
+  const ImportedModel model =
+      import_gguf({.source = arguments.source,
+                   .folder = arguments.folder,
+                   .type = kTypes.at(arguments.dtype),
+                   .existing = arguments.overwrite ? ExistingImport::replace : ExistingImport::refuse});
+  const DecoderConfig& sizes = model.config.decoder;
+  fmt::print("{}: {}, {} layers of width {}, {} tensors in {}, {} tokens; chat template: {}\n",
+             arguments.folder, model.config.architectures.front(), sizes.num_hidden_layers, sizes.hidden_size,
+             model.tensors, sizes.dtype, model.tokens, describe_chat_template(arguments.folder, model));
+  return kExitDone;
+}
+
+}  // namespace draftsmith

@@ -1,0 +1,34 @@
+// A GGUF file made into a Hugging Face folder: config.json, generation_config.json, model.safetensors,
+// tokenizer.json and tokenizer_config.json. Quantised weights become plain numbers; nothing else is lost.
+// Files of the llama architecture with a byte-level BPE are imported (gguf_llama.h, gguf_tokenizer.h).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "data/gguf_weights.h"
+
+namespace draftsmith {
+
+enum class ExistingImport { refuse, replace };
+
+struct GgufImport {
+  std::filesystem::path source;
+  std::filesystem::path folder;
+  ImportType type = ImportType::lossless;
+  ExistingImport existing = ExistingImport::refuse;
+};
+
+struct ImportedModel {
+  TargetConfigFile config;  // dtype is that of the weights
+  std::int64_t tensors = 0;
+  std::int64_t tokens = 0;
+  bool has_chat_template = false;
+};
+
+// The folder appears whole or not at all: it is written aside, read back as a target is read, then renamed.
+// Throws Error when the source cannot be imported, the folder exists and is not to be replaced, or the disk
+// fails.
+ImportedModel import_gguf(const GgufImport& import);
+
+}  // namespace draftsmith

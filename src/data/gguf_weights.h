@@ -1,0 +1,21 @@
+// The weights of a GGUF file, converted to a safetensors file under Hugging Face names.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/gguf_llama.h"
+
+namespace draftsmith {
+
+// `lossless`: bf16 for a tensor whose values all exist in bf16, float32 for the others. The other two are
+// for all tensors; bf16 rounds to nearest even.
+enum class ImportType { lossless, bf16, f32 };
+
+// Writes `path`, one row at a time; `tensors` must have passed check_llama_tensors(). Returns the dtype that
+// config.json should name: the widest in the file. An Error names a tensor with a value that is not finite.
+std::string write_gguf_weights(const GgufFile& file, const std::vector<LlamaTensor>& tensors, ImportType type,
+                               const std::filesystem::path& path);
+
+}  // namespace draftsmith
