@@ -136,8 +136,14 @@ void add_generate(CLI::App& app, GenerateArguments& arguments, Chosen& chosen) {
   CLI::Option* raw =
       command->add_option("--raw", arguments.raw, "Text to continue as it is, without a chat template");
   prompt->excludes(raw);
-  command->add_flag("--show-blocks", arguments.show_blocks,
-                    "Mark what each cycle accepted: in colour on a terminal, else [accepted|run]bonus");
+  CLI::Option* blocks =
+      command->add_flag("--show-blocks", arguments.show_blocks,
+                        "Mark what each cycle accepted: in colour on a terminal, else [accepted|run]bonus");
+  command->add_flag("--plain", arguments.plain, "Decode with the target alone, to compare with")
+      ->excludes(blocks);
+  command
+      ->add_flag("--ids", arguments.ids, "Print the token ids of the prompt and of the output, a line each")
+      ->excludes(blocks);
   command->callback([&] { chosen = [&] { return run_generate(arguments); }; });
   command->footer(
       "The output ends at a stop token of the target's configuration or at the limit.\n\n"

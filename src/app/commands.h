@@ -67,6 +67,8 @@ struct GenerateArguments {
   std::string raw;     // or the text itself, without a chat template
   std::int64_t max_new_tokens = 256;
   bool show_blocks = false;
+  bool plain = false;  // the target alone, a token at a time
+  bool ids = false;    // print token ids instead of text
 };
 int run_generate(const GenerateArguments& arguments);
 

@@ -1,7 +1,7 @@
 // Answers one prompt speculatively, printing while the tokens come.
 #include <iostream>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "app/block_printer.h"
@@ -25,15 +25,22 @@ BlockStyle block_style(const GenerateArguments& arguments) {
   return ::isatty(STDOUT_FILENO) != 0 ? BlockStyle::colours : BlockStyle::brackets;
 }
 
-void print_summary(const PromptState& prompt, const GenerationResult& result) {
-  std::int64_t committed = 0;
-  for (const DraftCycle& cycle : result.cycles) committed += cycle.committed;
-  const auto cycles = static_cast<double>(result.cycles.size());
-  fmt::print(stderr,
-             "{} tokens after a prompt of {}; {} cycles, {:.2f} tokens a cycle, {:.0f} tokens a second\n",
-             result.tokens.size(), prompt.length, result.cycles.size(),
-             cycles > 0 ? static_cast<double>(committed) / cycles : 0,
-             result.seconds > 0 ? static_cast<double>(result.decoded()) / result.seconds : 0);
+void print_ids(std::span<const std::int32_t> ids) { fmt::print("{}\n", fmt::join(ids, " ")); }
+
+void print_summary(const GenerateArguments& arguments, const PromptState& prompt,
+                   const GenerationResult& result) {
+  const double rate = result.seconds > 0 ? static_cast<double>(result.decoded()) / result.seconds : 0;
+  fmt::print(stderr, "{} tokens after a prompt of {}; ", result.tokens.size(), prompt.length);
+  if (arguments.plain) {
+    fmt::print(stderr, "decoded plainly");
+  } else {
+    std::int64_t committed = 0;
+    for (const DraftCycle& cycle : result.cycles) committed += cycle.committed;
+    const auto cycles = static_cast<double>(result.cycles.size());
+    fmt::print(stderr, "{} cycles, {:.2f} tokens a cycle", result.cycles.size(),
+               cycles > 0 ? static_cast<double>(committed) / cycles : 0);
+  }
+  fmt::print(stderr, ", {:.0f} tokens a second\n", rate);
 }
 
 }  // namespace
@@ -45,14 +52,22 @@ int run_generate(const GenerateArguments& arguments) {
   const auto length = static_cast<std::int64_t>(prompt.size());
   const auto decoder = start_decoder(models, length + arguments.max_new_tokens);
   const PromptState state = run_prompt(*decoder, prompt);
+  const GenerationSettings settings{.max_new_tokens = arguments.max_new_tokens,
+                                    .stop_tokens = models.stop_tokens};
   BlockPrinter printer(std::cout, models.tokenizer, block_style(arguments));
-  const GenerationResult result = decode_speculatively(
-      *decoder, state, {.max_new_tokens = arguments.max_new_tokens, .stop_tokens = models.stop_tokens},
-      [&](std::span<const std::int32_t> committed, const DraftCycle* cycle) {
-        printer.print(committed, cycle);
-      });
-  printer.finish();
-  print_summary(state, result);
+  const GenerationObserver print = [&](std::span<const std::int32_t> committed, const DraftCycle* cycle) {
+    if (!arguments.ids) printer.print(committed, cycle);
+  };
+  const GenerationResult result = arguments.plain ? decode_plainly(*decoder, state, settings)
+                                                  : decode_speculatively(*decoder, state, settings, print);
+  if (arguments.plain) print(result.tokens, nullptr);
+  if (arguments.ids) {
+    print_ids(prompt);
+    print_ids(result.tokens);
+  } else {
+    printer.finish();
+  }
+  print_summary(arguments, state, result);
   return kExitDone;
 }
 

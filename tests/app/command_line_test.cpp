@@ -37,7 +37,8 @@ TEST(CommandLine, HelpNamesTheCommandsAndTheExitCodes) {
 }
 
 TEST(CommandLine, EveryCommandExplainsItselfWithAnExample) {
-  for (const char* command : {"devices", "inspect", "train", "plan", "export", "eval", "generate"}) {
+  for (const char* command :
+       {"devices", "inspect", "import", "train", "plan", "export", "eval", "generate"}) {
     const Outcome outcome = type({command, "--help"});
     EXPECT_EQ(outcome.code, kExitDone);
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("Example"), HasSubstr(std::string("  draftsmith ") + command)));
@@ -67,7 +68,7 @@ TEST(CommandLine, WrongUsageIsExitCodeTwoAndSaysWhatToTry) {
   EXPECT_EQ(outcome.code, kExitUsage);
   EXPECT_THAT(outcome.err,
               HasSubstr("draftsmith: there is no command 'inspekt'; the nearest is 'inspect'. All of them: "
-                        "devices, inspect, train, plan, export, eval, generate"));
+                        "devices, inspect, import, train, plan, export, eval, generate"));
 
   outcome = type({"inspect"});
   EXPECT_EQ(outcome.code, kExitUsage);

@@ -9,6 +9,7 @@
 
 #include "app/command_line.h"
 #include "app/commands.h"
+#include "data/chat.h"
 #include "data/file.h"
 #include "data/hf_config.h"
 #include "data/json.h"
@@ -85,6 +86,36 @@ TEST_F(DecodingCommands, GenerateContinuesRawTextUpToTheLimit) {
       type({"generate", drafter(), "--target", target(), "--raw", "for n in", "--max-new-tokens", "5"});
   EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("5 tokens after a prompt of"));
+}
+
+TEST_F(DecodingCommands, GenerateWithTheTargetAloneGivesTheSameText) {
+  const Outcome outcome =
+      type({"generate", drafter(), "--target", target(), "--prompt", kQuestion, "--plain"});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  EXPECT_EQ(outcome.out, kAnswer);
+  EXPECT_THAT(outcome.err, HasSubstr("plainly"));
+}
+
+TEST_F(DecodingCommands, GeneratePrintsTheIdsOfPromptAndOutput) {
+  const Tokenizer tokenizer = Tokenizer::load(target());
+  const auto line = [](const std::vector<std::int32_t>& ids) {
+    std::string text;
+    for (const std::int32_t id : ids) text += (text.empty() ? "" : " ") + std::to_string(id);
+    return text + "\n";
+  };
+  const std::string_view printed = kAnswer;
+  const std::string_view text = printed.substr(0, printed.size() - 1);  // generate ends the line
+  std::vector<std::int32_t> answer = tokenizer.encode(text);
+  answer.push_back(*tokenizer.eos_token());
+  std::vector<std::string> command{"generate", drafter(), "--target", target(),
+                                   "--prompt", kQuestion, "--ids"};
+  const Outcome outcome = type(command);
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  const Message message{.role = "user", .content = kQuestion};
+  const auto prompt = ChatTemplate::load(target()).encode_prompt(tokenizer, {&message, 1});
+  EXPECT_EQ(outcome.out, line(prompt) + line(answer));
+  command.push_back("--plain");
+  EXPECT_EQ(type(command).out, outcome.out);
 }
 
 TEST_F(DecodingCommands, EvalPrintsATableAndWritesTheFile) {
