@@ -13,21 +13,53 @@ namespace {
 
 struct Family {
   std::string_view model_type;
-  bool implied_qkv_bias;  // else attention_bias says it, for q, k, v and o
-  bool head_norm;
+  bool implied_qkv_bias = false;  // else attention_bias says it, for q, k, v and o
+  bool head_norm = false;
+  bool experts = false;
 };
 
-// Complete: another dense family is another row, and whatever the target forward needs.
-constexpr std::array kFamilies{Family{.model_type = "qwen3", .implied_qkv_bias = false, .head_norm = true},
-                               Family{.model_type = "qwen2", .implied_qkv_bias = true, .head_norm = false},
-                               Family{.model_type = "llama", .implied_qkv_bias = false, .head_norm = false}};
+// Complete: another family is another row, and whatever the target forward needs.
+constexpr std::array kFamilies{Family{.model_type = "qwen3", .head_norm = true},
+                               Family{.model_type = "qwen3_moe", .head_norm = true, .experts = true},
+                               Family{.model_type = "qwen2", .implied_qkv_bias = true},
+                               Family{.model_type = "llama"}};
 
 const Family& read_family(const JsonFields& fields) {
   const std::string model_type = fields.text("model_type");
   for (const Family& family : kFamilies)
     if (family.model_type == model_type) return family;
-  fields.refuse("model_type", "\"qwen3\", \"qwen2\" or \"llama\"",
+  fields.refuse("model_type", "\"qwen3\", \"qwen3_moe\", \"qwen2\" or \"llama\"",
                 "other model families are not supported as targets");
+}
+
+// num_experts, which transformers 5 calls num_local_experts.
+std::int64_t read_expert_count(const JsonFields& fields) {
+  constexpr IntegerRange kExperts{.least = 1, .most = 65536};
+  const std::optional<std::int64_t> local = fields.find_integer("num_local_experts", kExperts);
+  if (!local) return fields.integer("num_experts", kExperts);
+  const std::int64_t count = fields.find_integer("num_experts", kExperts).value_or(*local);
+  if (count != *local)
+    fields.refuse("num_experts", fmt::format("{}, as num_local_experts", *local), "correct one of them");
+  return count;
+}
+
+ExpertsConfig read_experts(const JsonFields& fields, std::int64_t layers) {
+  ExpertsConfig experts{.num_experts = read_expert_count(fields)};
+  experts.num_experts_per_tok =
+      fields.integer("num_experts_per_tok", {.least = 1, .most = experts.num_experts});
+  experts.moe_intermediate_size =
+      fields.integer("moe_intermediate_size", {.least = 1, .most = std::int64_t{1} << 20});
+  const std::optional<bool> normalised = fields.find_boolean("norm_topk_prob");
+  if (!normalised) fields.refuse("norm_topk_prob", "true or false", "add what the model was trained with");
+  experts.norm_topk_prob = *normalised;
+  const std::int64_t step =
+      fields.find_integer("decoder_sparse_step", {.least = 1, .most = 4096}).value_or(1);
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    experts.sparse_layers.push_back((layer + 1) % step == 0);
+  const IntegerRange layer_indices{.least = 0, .most = layers - 1};
+  for (const std::int64_t layer : fields.integers_or_one("mlp_only_layers", layer_indices))
+    experts.sparse_layers[static_cast<std::size_t>(layer)] = false;
+  return experts;
 }
 
 // Windows that are in use. Released files carry the keys of windows without using them.
@@ -67,6 +99,7 @@ TargetConfigFile parse_target_config(std::string_view text, const std::string& s
       .qkv_bias = family.implied_qkv_bias || attention_bias,
       .output_bias = !family.implied_qkv_bias && attention_bias,
       .head_norm = family.head_norm};
+  if (family.experts) config.experts = read_experts(fields, config.decoder.num_hidden_layers);
   refuse_windows(fields, config.decoder.num_hidden_layers);
   if (fields.find_boolean("mlp_bias").value_or(false))
     fields.refuse("mlp_bias", "false", "biases in the MLP are not supported");

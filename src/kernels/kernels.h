@@ -13,6 +13,7 @@
 #include "kernels/feature_noise.h"
 #include "kernels/head_norm_rope.h"
 #include "kernels/matmul.h"
+#include "kernels/moe.h"
 #include "kernels/reduce.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/swiglu.h"
@@ -48,6 +49,10 @@ struct Kernels {
   Launch<BlockLoss<T>> block_loss = nullptr;
   Launch<ColumnSum<T>> column_sum = nullptr;
   Launch<SumOfSquares<T>> sum_of_squares = nullptr;
+  // Null on devices that have no mixture of experts (kernels/moe.h).
+  Launch<RouteExperts<T>> route_experts = nullptr;
+  Launch<ExpertProducts<T>> expert_products = nullptr;
+  Launch<CombineExperts<T>> combine_experts = nullptr;
   Launch<PrepareUpdate<T>> prepare_update = nullptr;
   Launch<AdamWUpdate<T>> adamw_update = nullptr;
 };

@@ -64,6 +64,10 @@ class Launcher {
   void operator()(const BlockLoss<T>& arguments) { run(kernels_.block_loss, arguments); }
   void operator()(const ColumnSum<T>& arguments) { run(kernels_.column_sum, arguments); }
   void operator()(const SumOfSquares<T>& arguments) { run(kernels_.sum_of_squares, arguments); }
+  // Throw Error on a device without these kernels, when measuring too.
+  void operator()(const RouteExperts<T>& arguments) { run_optional(kernels_.route_experts, arguments); }
+  void operator()(const ExpertProducts<T>& arguments) { run_optional(kernels_.expert_products, arguments); }
+  void operator()(const CombineExperts<T>& arguments) { run_optional(kernels_.combine_experts, arguments); }
   void operator()(const PrepareUpdate<T>& arguments) { run(kernels_.prepare_update, arguments); }
   void operator()(const AdamWUpdate<T>& arguments) { run(kernels_.adamw_update, arguments); }
 
@@ -71,6 +75,16 @@ class Launcher {
   template <typename Arguments>
   void run(void (*kernel)(const Stream&, const Arguments&), const Arguments& arguments) {
     if (!measuring()) kernel(stream_, arguments);
+  }
+
+  template <typename Arguments>
+  void run_optional(void (*kernel)(const Stream&, const Arguments&), const Arguments& arguments) {
+    if (kernel == nullptr) {
+      throw Error("a target with mixture-of-experts layers cannot run on " + stream_.device->name.text() +
+                  ", which has no kernels for them; name CPU devices in devices.targets, or choose a dense "
+                  "target");
+    }
+    run(kernel, arguments);
   }
 
   template <typename Out>

@@ -1,6 +1,7 @@
 // The shapes of target and drafter: plain numbers, read from config.json and options once and checked here.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,9 +27,18 @@ struct RopeShape {
   bool operator==(const RopeShape&) const = default;
 };
 
-// A frozen decoder: embedding, pre-norm layers of grouped-query attention and SwiGLU, final norm, head.
+// Feed-forwards that are mixtures of experts.
+struct ExpertShape {
+  std::int64_t count = 0;         // 0: the model is dense
+  std::int64_t chosen = 0;        // experts that a row goes through
+  std::int64_t intermediate = 0;  // of each expert
+  bool normalise = false;         // the weights of the chosen ones sum to 1
+};
+
+// A frozen decoder: embedding, pre-norm layers of grouped-query attention and SwiGLU or experts, final norm,
+// head.
 struct TargetShape {
-  std::string family;  // qwen3, qwen2, llama: config.json's model_type
+  std::string family;  // qwen3, qwen3_moe, qwen2, llama: config.json's model_type
   std::int64_t layers = 0, width = 0, intermediate = 0;
   std::int64_t query_heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t vocabulary = 0;  // rows of the table, padding rows too
@@ -39,7 +49,15 @@ struct TargetShape {
   bool qkv_bias = false;     // q, k and v have biases
   bool output_bias = false;  // o has one
   bool head_norm = false;    // q and k are normed per head before rope
+  ExpertShape experts;
+  std::vector<bool> sparse_layers;  // which layers have experts; empty: none
 
+  bool sparse(std::int64_t layer) const {
+    return !sparse_layers.empty() && sparse_layers[static_cast<std::size_t>(layer)];
+  }
+  bool any_dense() const {
+    return sparse_layers.empty() || std::count(sparse_layers.begin(), sparse_layers.end(), false) > 0;
+  }
   std::int64_t query_width() const { return query_heads * head_dim; }
   std::int64_t kv_width() const { return kv_heads * head_dim; }
 };

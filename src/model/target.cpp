@@ -8,13 +8,15 @@ namespace draftsmith {
 
 template <typename T>
 TargetScratch<T> carve_target_scratch(Carver& carver, const TargetShape& shape, std::int64_t rows) {
+  const std::int64_t intermediate = shape.any_dense() ? shape.intermediate : 0;
   return {.residual = carver.matrix<T>(rows, shape.width),
           .normed = carver.matrix<T>(rows, shape.width),
           .query_key_value = carver.matrix<T>(rows, shape.query_width() + 2 * shape.kv_width()),
           .attention = carver.matrix<T>(rows, shape.query_width()),
           .projected = carver.matrix<T>(rows, shape.width),
-          .gate_up = carver.matrix<T>(rows, 2 * shape.intermediate),
-          .activated = carver.matrix<T>(rows, shape.intermediate)};
+          .gate_up = carver.matrix<T>(rows, 2 * intermediate),
+          .activated = carver.matrix<T>(rows, intermediate),
+          .experts = carve_expert_scratch<T>(carver, shape, rows)};
 }
 
 namespace {
@@ -28,7 +30,8 @@ TargetScratch<T> first_rows(const TargetScratch<T>& scratch, std::int64_t rows) 
           .attention = scratch.attention.slice_rows(0, rows),
           .projected = scratch.projected.slice_rows(0, rows),
           .gate_up = scratch.gate_up.slice_rows(0, rows),
-          .activated = scratch.activated.slice_rows(0, rows)};
+          .activated = scratch.activated.slice_rows(0, rows),
+          .experts = scratch.experts};
 }
 
 template <typename T>
@@ -150,6 +153,10 @@ void Target<T>::attention(Launcher<T>& launch, const TargetLayerWeights<T>& laye
 template <typename T>
 void Target<T>::feed_forward(Launcher<T>& launch, const TargetLayerWeights<T>& layer,
                              const TargetScratch<T>& scratch) const {
+  if (layer.experts.router.rows > 0) {
+    return experts_forward<T>(launch, shape_.experts, layer.experts, scratch.experts, scratch.normed,
+                              scratch.projected);
+  }
   launch(linear<T>(scratch.normed, layer.gate_up, {}, scratch.gate_up));
   launch(SwigluForward<T>{.gate_up = scratch.gate_up, .output = scratch.activated});
   launch(linear<T>(scratch.activated, layer.down, {}, scratch.projected));

@@ -1,7 +1,7 @@
-// The frozen target: Qwen3, Qwen2 / 2.5 and Llama decoders (spec: targets). Weights are loaded once per
-// device; a pass writes keys and values into rows of a store and hands out the raw residual after the tapped
-// layers, and logits where they are asked for. Layers above the last tap are not computed unless logits are
-// wanted.
+// The frozen target: Qwen3, Qwen3-MoE, Qwen2 / 2.5 and Llama decoders (spec: targets). Weights are loaded
+// once per device; a pass writes keys and values into rows of a store and hands out the raw residual after
+// the tapped layers, and logits where they are asked for. Layers above the last tap are not computed unless
+// logits are wanted.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "kernels/launcher.h"
 #include "model/rope.h"
 #include "model/shape.h"
+#include "model/target_moe.h"
 #include "tensor/carver.h"
 
 namespace draftsmith {
@@ -33,8 +34,9 @@ struct TargetLayerWeights {
   Vector<T> query_key_value_bias;             // [query_width + 2 * kv_width], or empty
   Matrix<T> output;                           // [width, query_width]
   Vector<T> output_bias;                      // [width], or empty
-  Matrix<T> gate_up;                          // [2 * intermediate, width]
-  Matrix<T> down;                             // [width, intermediate]
+  Matrix<T> gate_up;                          // [2 * intermediate, width], or empty with experts
+  Matrix<T> down;                             // [width, intermediate], or empty with experts
+  ExpertWeights<T> experts;                   // empty in a dense layer
 };
 
 template <typename T>
@@ -74,6 +76,7 @@ struct TargetScratch {
   Matrix<T> projected;         // [rows, width]: output of o and of down
   Matrix<T> gate_up;           // [rows, 2 * intermediate]
   Matrix<T> activated;         // [rows, intermediate]
+  ExpertScratch<T> experts;    // empty in a dense model
 };
 template <typename T>
 TargetScratch<T> carve_target_scratch(Carver& carver, const TargetShape& shape, std::int64_t rows);

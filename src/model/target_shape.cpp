@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "kernels/moe.h"
 #include "model/rope.h"
 
 namespace draftsmith {
@@ -84,6 +85,11 @@ TargetShape target_shape(const TargetConfigFile& file) {
     throw Error(fmt::format("the target's head_dim is {}; heads of at most {} are computed", decoder.head_dim,
                             kLargestHead));
   }
+  const ExpertsConfig& experts = file.experts;
+  if (experts.num_experts > kMostExperts) {
+    throw Error(fmt::format("the target has {} experts; mixtures of at most {} are computed",
+                            experts.num_experts, kMostExperts));
+  }
   return {.family = file.model_type,
           .layers = decoder.num_hidden_layers,
           .width = decoder.hidden_size,
@@ -98,7 +104,12 @@ TargetShape target_shape(const TargetConfigFile& file) {
           .tied_head = file.tie_word_embeddings,
           .qkv_bias = file.qkv_bias,
           .output_bias = file.output_bias,
-          .head_norm = file.head_norm};
+          .head_norm = file.head_norm,
+          .experts = {.count = experts.num_experts,
+                      .chosen = experts.num_experts_per_tok,
+                      .intermediate = experts.moe_intermediate_size,
+                      .normalise = experts.norm_topk_prob},
+          .sparse_layers = experts.sparse_layers};
 }
 
 TargetShape read_target_shape(const std::filesystem::path& folder) {

@@ -1,7 +1,5 @@
 // The target's weights: laid out for fused products (q, k and v in one matrix, gate over up), and read from
 // the tensors of a Hugging Face folder, part by part.
-#include <cmath>
-#include <span>
 #include <string>
 
 #include <fmt/core.h>
@@ -9,12 +7,13 @@
 #include "data/quantised.h"
 #include "data/tensor_store.h"
 #include "model/target.h"
+#include "model/tensor_reader.h"
 
 namespace draftsmith {
 namespace {
 
 template <typename T>
-TargetLayerWeights<T> carve_layer(Carver& carver, const TargetShape& shape) {
+TargetLayerWeights<T> carve_layer(Carver& carver, const TargetShape& shape, std::int64_t index) {
   const std::int64_t query_key_value = shape.query_width() + 2 * shape.kv_width();
   TargetLayerWeights<T> layer;
   layer.input_norm = carver.vector<T>(shape.width);
@@ -27,58 +26,19 @@ TargetLayerWeights<T> carve_layer(Carver& carver, const TargetShape& shape) {
   if (shape.qkv_bias) layer.query_key_value_bias = carver.vector<T>(query_key_value);
   layer.output = carver.matrix<T>(shape.width, shape.query_width());
   if (shape.output_bias) layer.output_bias = carver.vector<T>(shape.width);
+  if (shape.sparse(index)) {
+    layer.experts = carve_expert_weights<T>(carver, shape);
+    return layer;
+  }
   layer.gate_up = carver.matrix<T>(2 * shape.intermediate, shape.width);
   layer.down = carver.matrix<T>(shape.width, shape.intermediate);
   return layer;
 }
 
-// Reads tensors by name into views, checking shapes and values.
-template <typename T>
-class Reader {
- public:
-  explicit Reader(const TensorStore& store) : store_(store) {}
-
-  void matrix(const std::string& name, Matrix<T> out) const {
-    DRAFTSMITH_CHECK(out.stride == out.columns, "weights lie row by row");
-    const std::int64_t expected[] = {out.rows, out.columns};
-    read(name, expected, {out.data, out.rows * out.columns});
-  }
-  void vector(const std::string& name, Vector<T> out) const {
-    const std::int64_t expected[] = {out.size};
-    read(name, expected, out);
-  }
-
-  // A tensor that the configuration says the model has not would be dropped silently.
-  void expect_absent(const std::string& name) const {
-    const TensorEntry* entry = store_.find(name);
-    if (entry == nullptr) return;
-    throw Error(
-        fmt::format("{} is there, but config.json describes a model without it; check model_type and "
-                    "attention_bias in config.json",
-                    entry->label));
-  }
-
- private:
-  void read(const std::string& name, std::span<const std::int64_t> expected, Vector<T> out) const {
-    const TensorEntry& entry = store_.at(name);
-    check_shape(entry, expected);
-    read_as(entry, std::span<T>(out.data, static_cast<std::size_t>(out.size)));
-    for (std::int64_t i = 0; i < out.size; ++i) {
-      if (std::isfinite(static_cast<float>(out[i]))) continue;
-      throw Error(
-          fmt::format("{} has the value {} at element {}; expected finite numbers. The file is "
-                      "damaged or was saved from a diverged model: fetch it again",
-                      entry.label, static_cast<float>(out[i]), i));
-    }
-  }
-
-  const TensorStore& store_;
-};
-
 template <typename T>
 void load_tables(const TensorStore& store, const TargetShape& shape, const VocabularyTables<T>& tables) {
   refuse_quantised_tensors(store);
-  const Reader<T> reader(store);
+  const TensorReader<T> reader(store);
   reader.matrix("model.embed_tokens.weight", tables.embedding);
   if (shape.tied_head) return;
   if (store.find("lm_head.weight") == nullptr) {
@@ -93,7 +53,7 @@ void load_tables(const TensorStore& store, const TargetShape& shape, const Vocab
 
 // Parts of a fused vector or matrix, in file order: q, k, v.
 template <typename T>
-void load_query_key_value(const Reader<T>& reader, const std::string& prefix, const TargetShape& shape,
+void load_query_key_value(const TensorReader<T>& reader, const std::string& prefix, const TargetShape& shape,
                           const TargetLayerWeights<T>& layer) {
   struct Part {
     const char* name;
@@ -115,7 +75,7 @@ void load_query_key_value(const Reader<T>& reader, const std::string& prefix, co
 }
 
 template <typename T>
-void load_layer(const Reader<T>& reader, const std::string& prefix, const TargetShape& shape,
+void load_layer(const TensorReader<T>& reader, const std::string& prefix, const TargetShape& shape,
                 const TargetLayerWeights<T>& layer) {
   reader.vector(prefix + "input_layernorm.weight", layer.input_norm);
   reader.vector(prefix + "post_attention_layernorm.weight", layer.post_attention_norm);
@@ -132,6 +92,7 @@ void load_layer(const Reader<T>& reader, const std::string& prefix, const Target
   } else {
     reader.expect_absent(prefix + "self_attn.o_proj.bias");
   }
+  if (layer.experts.router.rows > 0) return load_expert_weights(reader, prefix, shape, layer.experts);
   reader.matrix(prefix + "mlp.gate_proj.weight", layer.gate_up.slice_rows(0, shape.intermediate));
   reader.matrix(prefix + "mlp.up_proj.weight",
                 layer.gate_up.slice_rows(shape.intermediate, shape.intermediate));
@@ -152,7 +113,7 @@ template <typename T>
 TargetWeights<T> carve_target_weights(Carver& carver, const TargetShape& shape, std::int64_t layers) {
   DRAFTSMITH_CHECK(layers >= 0 && layers <= shape.layers, "the first layers of the target");
   TargetWeights<T> weights{.tables = carve_vocabulary_tables<T>(carver, shape)};
-  for (std::int64_t i = 0; i < layers; ++i) weights.layers.push_back(carve_layer<T>(carver, shape));
+  for (std::int64_t i = 0; i < layers; ++i) weights.layers.push_back(carve_layer<T>(carver, shape, i));
   weights.norm = carver.vector<T>(shape.width);
   return weights;
 }
@@ -168,7 +129,7 @@ void load_target_weights(const std::filesystem::path& folder, const TargetShape&
                          const TargetWeights<T>& weights) {
   const TensorStore store(folder);
   load_tables(store, shape, weights.tables);
-  const Reader<T> reader(store);
+  const TensorReader<T> reader(store);
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     load_layer(reader, fmt::format("model.layers.{}.", i), shape, weights.layers[i]);
   }

@@ -1,6 +1,21 @@
 #include "train/useful_flops.h"
 
 namespace draftsmith {
+namespace {
+
+// Multiply-adds of a row in all layers' feed-forwards, routers among them.
+double feed_forwards(const TargetShape& shape, std::int64_t layers) {
+  const auto width = static_cast<double>(shape.width);
+  const ExpertShape& experts = shape.experts;
+  const double dense = 3 * width * static_cast<double>(shape.intermediate);
+  const double sparse = width * (3 * static_cast<double>(experts.chosen * experts.intermediate) +
+                                 static_cast<double>(experts.count));
+  double sum = 0;
+  for (std::int64_t layer = 0; layer < layers; ++layer) sum += shape.sparse(layer) ? sparse : dense;
+  return sum;
+}
+
+}  // namespace
 
 double useful_drafter_flops(const DrafterShape& shape, const BatchFacts& facts) {
   const auto width = static_cast<double>(shape.width), query = static_cast<double>(shape.query_width()),
@@ -23,11 +38,10 @@ double useful_drafter_flops(const DrafterShape& shape, const BatchFacts& facts) 
 double useful_target_flops(const TargetShape& shape, std::int64_t layers, const BatchFacts& facts) {
   const auto width = static_cast<double>(shape.width), query = static_cast<double>(shape.query_width()),
              kv = static_cast<double>(shape.kv_width());
-  const double per_row =
-      2 * width * query + 2 * width * kv + 3 * width * static_cast<double>(shape.intermediate);
-  return 2 * static_cast<double>(layers) *
-         (static_cast<double>(facts.counts.context_tokens) * per_row +
-          2 * query * static_cast<double>(facts.target_pairs));
+  const auto depth = static_cast<double>(layers);
+  const double per_row = depth * (2 * width * query + 2 * width * kv) + feed_forwards(shape, layers);
+  return 2 * (static_cast<double>(facts.counts.context_tokens) * per_row +
+              depth * 2 * query * static_cast<double>(facts.target_pairs));
 }
 
 }  // namespace draftsmith

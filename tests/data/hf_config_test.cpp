@@ -191,10 +191,60 @@ TEST(HfConfig, KnowsTheBiasesOfEveryFamily) {
 }
 
 TEST(HfConfig, RefusesOtherFamiliesByNamingTheOnesThatAre) {
-  for (const std::string other : {"mistral", "qwen3_moe", "qwen3_5", "gemma3_text"})
+  for (const std::string other : {"mistral", "mixtral", "qwen3_5", "gemma3_text"})
     expect_refused(R"({"model_type": ")" + other + "\"}",
-                   {"model_type", "\"qwen3\", \"qwen2\" or \"llama\"", other});
+                   {"model_type", "\"qwen3\", \"qwen3_moe\", \"qwen2\" or \"llama\"", other});
   expect_refused(R"({"model_type": null})", {"model_type", "no such key"});
+}
+
+constexpr std::string_view kMoe =
+    R"("model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48,
+       "norm_topk_prob": true)";
+
+// A mixture's keys, of which `changes` replace or add some.
+std::string moe_with(const std::string& changes) {
+  JsonObject members = *parse_json("{" + std::string(kMoe) + "}", "base").get<JsonObject>();
+  const JsonValue changed = parse_json(changes, "changes");
+  for (const JsonMember& change : *changed.get<JsonObject>()) {
+    std::erase_if(members, [&](const JsonMember& member) { return member.key == change.key; });
+    members.push_back(change);
+  }
+  return write_json({members}, JsonLayout::compact);
+}
+
+TEST(HfConfig, ReadsMixturesOfExperts) {
+  const TargetConfigFile config = parse(moe_with("{}"));
+  EXPECT_TRUE(config.head_norm);
+  EXPECT_EQ(config.experts.num_experts, 8);
+  EXPECT_EQ(config.experts.num_experts_per_tok, 2);
+  EXPECT_EQ(config.experts.moe_intermediate_size, 48);
+  EXPECT_TRUE(config.experts.norm_topk_prob);
+  EXPECT_THAT(config.experts.sparse_layers, testing::ElementsAre(true, true, true, true));
+  EXPECT_EQ(parse(moe_with(R"({"num_experts": null, "num_local_experts": 8})")).experts.num_experts, 8);
+  EXPECT_EQ(parse("{}").experts.num_experts, 0);
+  EXPECT_TRUE(parse("{}").experts.sparse_layers.empty());
+}
+
+TEST(HfConfig, KnowsWhichLayersAreDense) {
+  const auto sparse = [](const std::string& changes) {
+    return parse(moe_with(changes)).experts.sparse_layers;
+  };
+  EXPECT_THAT(sparse(R"({"decoder_sparse_step": 2})"), testing::ElementsAre(false, true, false, true));
+  EXPECT_THAT(sparse(R"({"mlp_only_layers": [0, 2]})"), testing::ElementsAre(false, true, false, true));
+  EXPECT_THAT(sparse(R"({"mlp_only_layers": [3], "decoder_sparse_step": 2})"),
+              testing::ElementsAre(false, true, false, false));
+}
+
+TEST(HfConfig, RefusesExpertsThatCannotBe) {
+  expect_refused(moe_with(R"({"num_experts": null})"), {"num_experts", "no such key"});
+  expect_refused(moe_with(R"({"num_local_experts": 4})"), {"num_experts: expected 4, as num_local_experts"});
+  expect_refused(moe_with(R"({"num_experts_per_tok": 9})"),
+                 {"num_experts_per_tok", "from 1 to 8", "found 9"});
+  expect_refused(moe_with(R"({"moe_intermediate_size": null})"), {"moe_intermediate_size", "no such key"});
+  expect_refused(moe_with(R"({"norm_topk_prob": null})"),
+                 {"norm_topk_prob", "true or false", "trained with"});
+  expect_refused(moe_with(R"({"decoder_sparse_step": 0})"), {"decoder_sparse_step", "from 1"});
+  expect_refused(moe_with(R"({"mlp_only_layers": [4]})"), {"mlp_only_layers", "from 0 to 3"});
 }
 
 TEST(HfConfig, RefusesFeaturesThatTheForwardDoesNotCompute) {
@@ -246,7 +296,6 @@ TEST(HfConfig, ReadsTheGoldenTargets) {
   EXPECT_TRUE(read_target_config(kGolden / "target_qwen2_tied").qkv_bias);
   EXPECT_EQ(read_target_config(kGolden / "target_llama3_rope").decoder.rope.factor, 8);
   EXPECT_THAT(read_target_config(kSource / "examples/demo/target").eos_token_ids, testing::ElementsAre(4094));
-  expect_error([] { read_target_config(kGolden / "target_qwen3_moe"); }, {"config.json", "\"qwen3_moe\""});
 }
 
 TEST(HfConfig, ReadsGenerationConfigs) {

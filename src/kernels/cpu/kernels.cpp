@@ -31,6 +31,9 @@ const Kernels<T>& cpu_kernels() {
       .block_loss = cpu::block_loss<T>,
       .column_sum = cpu::column_sum<T>,
       .sum_of_squares = cpu::sum_of_squares<T>,
+      .route_experts = cpu::route_experts<T>,
+      .expert_products = cpu::expert_products<T>,
+      .combine_experts = cpu::combine_experts<T>,
       .prepare_update = cpu::prepare_update<T>,
       .adamw_update = cpu::adamw_update<T>,
   };

@@ -1,0 +1,33 @@
+// Reads the tensors of a folder by name into views, converted to T by rounding to nearest even. Throws Error
+// naming file and tensor for a missing tensor, a wrong shape or type, and values that are not finite.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "data/tensor_store.h"
+#include "tensor/tensor.h"
+
+namespace draftsmith {
+
+// A view of the store. T is float or bf16.
+template <typename T>
+class TensorReader {
+ public:
+  explicit TensorReader(const TensorStore& store) : store_(store) {}
+
+  void matrix(const std::string& name, Matrix<T> out) const;  // rows side by side
+  void vector(const std::string& name, Vector<T> out) const;
+  // A tensor of any shape, in file order.
+  void read(const std::string& name, std::span<const std::int64_t> expected_shape, Vector<T> out) const;
+
+  // A tensor that the configuration says the model has not would be dropped silently.
+  void expect_absent(const std::string& name) const;
+
+  const TensorStore& store() const { return store_; }
+
+ private:
+  const TensorStore& store_;
+};
+
+}  // namespace draftsmith
