@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
-#include <string>
 
 #include <fmt/core.h>
 
@@ -12,12 +11,6 @@
 #include "model/target_shape.h"
 
 namespace draftsmith {
-namespace {
-
-// The shortest decimal that reads back as this float: 1e-06, not 9.99999997e-07.
-double shortest_double(float value) { return std::stod(fmt::format("{}", value)); }
-
-}  // namespace
 
 DrafterShape drafter_shape(const DrafterConfigFile& file) {
   const DecoderConfig& decoder = file.decoder;
@@ -44,35 +37,6 @@ DrafterShape drafter_shape(const DrafterConfigFile& file) {
   }
   check_drafter_shape(shape);
   return shape;
-}
-
-DrafterConfigFile drafter_config(const DrafterShape& shape) {
-  DrafterConfigFile file{.decoder = {.hidden_size = shape.width,
-                                     .intermediate_size = shape.intermediate,
-                                     .num_hidden_layers = shape.layers,
-                                     .num_attention_heads = shape.query_heads,
-                                     .num_key_value_heads = shape.kv_heads,
-                                     .head_dim = shape.head_dim,
-                                     .vocab_size = shape.vocabulary,
-                                     .max_position_embeddings = shape.max_positions,
-                                     .rms_norm_eps = shortest_double(shape.epsilon),
-                                     .rope = rope_config(shape.rope),
-                                     .dtype = "bfloat16"},
-                         .attention_bias = shape.attention_bias,
-                         .num_target_layers = shape.target_layers,
-                         .block_size = shape.block_size,
-                         .mask_token_id = shape.mask_token_id,
-                         .target_layer_ids = shape.taps};
-  bool any_sliding = false;
-  for (const LayerKind kind : shape.layer_kinds) {
-    const bool sliding = kind == LayerKind::sliding;
-    file.layer_types.push_back(sliding ? DrafterLayerType::sliding_attention
-                                       : DrafterLayerType::full_attention);
-    any_sliding = any_sliding || sliding;
-  }
-  file.sliding_window = any_sliding ? shape.sliding_window : 0;
-  file.is_causal = any_sliding && shape.causal_in_sliding_layers;
-  return file;
 }
 
 LoadedDrafter load_drafter(const std::filesystem::path& folder) {

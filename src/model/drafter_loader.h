@@ -1,5 +1,5 @@
 // A drafter from a folder in the z-lab layout, whoever wrote it: its shape, and its weights in the one flat
-// range that drafter_weight_table() describes. And the way back: what config.json says of a shape.
+// range that drafter_weight_table() describes.
 #pragma once
 
 #include <filesystem>
@@ -13,10 +13,6 @@ namespace draftsmith {
 
 // Throws Error for what cannot be served (check_drafter_shape).
 DrafterShape drafter_shape(const DrafterConfigFile& file);
-
-// What drafter_shape() makes this shape of, for weights stored as bf16. `shape` has passed
-// check_drafter_shape().
-DrafterConfigFile drafter_config(const DrafterShape& shape);
 
 struct LoadedDrafter {
   DrafterShape shape;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "model/drafter_export.h"
 #include "model/drafter_fixture.h"
 #include "model/drafter_loader.h"
 #include "model/target_shape.h"
@@ -123,7 +124,7 @@ const RopeShape kScaled[] = {
 
 TEST(DrafterRopeInUse, QueriesAndKeysTurnAsTheExportSays) {
   for (const RopeShape& rope : kScaled) {
-    const std::string exported = write_drafter_config(drafter_config(shape_with(rope)));
+    const std::string exported = write_drafter_config(drafter_config_file(shape_with(rope)));
     const DrafterShape read = drafter_shape(parse_drafter_config(exported, "config.json"));
     RotatedDrafter drafter(shape_with(rope)), served(read);
     drafter.run({0, 0, 0, 0});
@@ -154,7 +155,8 @@ TEST(DrafterRopeInUse, YarnScalesQueriesAndKeys) {
 
 TEST(DrafterRopeInUse, ShapesComeBackFromTheExport) {
   for (const RopeShape& rope : kScaled) {
-    const DrafterConfigFile file = drafter_config(shape_with(rope));
+    DrafterConfigFile file = drafter_config_file(shape_with(rope));
+    file.decoder.dtype = "bfloat16";
     EXPECT_EQ(drafter_shape(file).rope, rope);
     EXPECT_EQ(parse_drafter_config(write_drafter_config(file), "config.json"), file);
   }
@@ -166,7 +168,7 @@ TEST(DrafterRopeInUse, ShapesComeBackFromTheExport) {
 }
 
 TEST(DrafterRopeInUse, Llama3ScalingIsRefused) {
-  DrafterConfigFile file = drafter_config(shape_with({.theta = 1e6}));
+  DrafterConfigFile file = drafter_config_file(shape_with({.theta = 1e6}));
   file.decoder.rope = {.rope_type = "llama3",
                        .rope_theta = 5e5,
                        .factor = 8,

@@ -50,11 +50,16 @@ TEST(ExportRun, StatesTheShapeThatWasTrained) {
   run.config.drafter.sliding_window = 6;
   run.config.drafter.is_causal = false;
   run.config.drafter.attention_bias = true;
-  run.config.drafter.rope_theta = 5e5;
+  run.config.drafter.rope = {
+      .theta = 5e5,
+      .scaling = {.type = RopeScaling::yarn, .factor = 4, .original_max_position_embeddings = 64}};
   run.config.train.steps = 1;
   run.train();
   const DrafterConfigFile config = DrafterFolder(export_run(run.folder(), "last").folder).config();
-  EXPECT_EQ(config.decoder.rope.rope_theta, 5e5);
+  EXPECT_EQ(
+      config.decoder.rope,
+      (RopeConfig{
+          .rope_type = "yarn", .rope_theta = 5e5, .factor = 4, .original_max_position_embeddings = 64}));
   EXPECT_EQ(config.decoder.rms_norm_eps, 1e-6);
   EXPECT_EQ(config.sliding_window, 6);
   EXPECT_FALSE(config.is_causal);

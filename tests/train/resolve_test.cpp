@@ -39,7 +39,7 @@ TEST(ResolveDrafter, WhatIsSetWins) {
                              .query_heads = 2,
                              .kv_heads = 1,
                              .head_dim = 8,
-                             .rope_theta = 99,
+                             .rope = {.theta = 99},
                              .rms_norm_eps = 1e-5};
   const DrafterShape shape = resolve_drafter(config, tiny_target(), 7);
   EXPECT_EQ(shape.taps, config.taps);
