@@ -43,7 +43,8 @@ Option exactly(std::int64_t entries, Option option) {
 std::vector<Option> rope_options() {
   return {
       real(
-          "drafter.rope.theta", {1, kLarge}, "base of the rotary embedding; auto: the target's",
+          "drafter.rope.theta", {.least = 1, .most = kLarge, .excludes_least = true},
+          "base of the rotary embedding; auto: the target's",
           [](auto& run) -> auto& { return run.drafter.rope.theta; }),
       declare(
           "drafter.rope.scaling.type", "scaling of the rotary embedding; the target's is never taken over",

@@ -128,6 +128,10 @@ RopeConfig read_rope_config(const JsonFields& fields) {
   if (parameters && scaling && read_type(*scaling) != rope)
     fields.refuse("rope_scaling", "the same as in rope_parameters", kAgree);
   rope.rope_theta = read_theta(fields, parameters);
+  if (rope.rope_type == kYarnRope && rope.rope_theta <= 1)
+    (fields.has("rope_theta") ? fields : *parameters)
+        .refuse("rope_theta", "more than 1 with yarn, which tells pairs apart by their speed",
+                "add what the model was trained with");
   return rope;
 }
 

@@ -139,6 +139,14 @@ TEST(HfConfig, RefusesYarnThatDoesNotSayWhatItStretches) {
       {"rope_scaling.beta_fast", "more than beta_slow, 1"});
 }
 
+TEST(HfConfig, RefusesYarnOverABaseThatTellsNoPairsApart) {
+  const std::string yarn = R"("rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 64})";
+  expect_refused(R"({"rope_theta": 1, "rope_scaling": {)" + yarn + "}",
+                 {"config.json: rope_theta", "more than 1 with yarn", "found 1"});
+  expect_refused(R"({"rope_theta": null, "rope_parameters": {"rope_theta": 1, )" + yarn + "}",
+                 {"rope_parameters.rope_theta", "more than 1 with yarn"});
+}
+
 TEST(HfConfig, RefusesRopeThatIsUnknownOrContradictsItself) {
   expect_refused(
       R"({"rope_scaling": {"type": "longrope", "factor": 4.0}})",

@@ -105,6 +105,18 @@ TEST(TargetWeightsTest, ValuesThatAreNotFiniteNameTheTensor) {
   }
 }
 
+// A folder whose config.json says nothing of it: the tensors are looked at before any is read.
+TEST(TargetWeightsTest, QuantisedTensorsAreRefused) {
+  const TemporaryFolder folder;
+  const std::vector<TensorDeclaration> declared{
+      {.name = "model.layers.0.mlp.down_proj.qweight", .type = FileType::f32, .shape = {1}}};
+  SafetensorsWriter writer(folder.path() / "model.safetensors", declared);
+  writer.write(declared[0].name, std::vector<float>{0});
+  writer.finish();
+  const TargetShape shape = read_target_shape(kGolden / "target_llama");
+  expect_refused(folder.path(), shape, {"model.layers.0.mlp.down_proj.qweight", "AWQ or GPTQ form"});
+}
+
 // q, k and v lie below one another, gate over up: each part is the file's tensor.
 TEST(TargetWeightsTest, FusedMatricesHoldTheFilesTensorsInOrder) {
   const auto folder = kGolden / "target_llama";
