@@ -41,14 +41,19 @@ void add_devices(CLI::App& app, Chosen& chosen) {
 }
 
 void add_inspect(CLI::App& app, InspectArguments& arguments, Chosen& chosen) {
-  CLI::App* command = app.add_subcommand("inspect", "Show what a model folder or a safetensors file holds");
-  command->add_option("path", arguments.path, "Folder with config.json and weights, or a .safetensors file")
+  CLI::App* command =
+      app.add_subcommand("inspect", "Show what a model, a run, a checkpoint or a safetensors file holds");
+  command
+      ->add_option("path", arguments.path, "Folder of a model, a run or a checkpoint, or a .safetensors file")
       ->required();
   command->callback([&] { chosen = [&] { return run_inspect(arguments); }; });
   command->footer(
-      "Prints the configuration, then type, shape and bytes of every tensor. Only headers are read.\n\n"
+      "Prints the configuration, then type, shape and bytes of every tensor, read from headers alone. Of a "
+      "run "
+      "it lists the checkpoints and how they were evaluated; a checkpoint is verified by its checksums.\n\n"
       "Examples:\n"
       "  draftsmith inspect examples/demo/target\n"
+      "  draftsmith inspect runs/demo\n"
       "  draftsmith inspect model.safetensors\n");
 }
 

@@ -19,7 +19,7 @@ inline constexpr int kExitUsage = 2;
 int run_devices();
 
 struct InspectArguments {
-  std::string path;  // a .safetensors file, or a folder with config.json or model files
+  std::string path;  // a .safetensors file, or the folder of a model, a run or a checkpoint
 };
 int run_inspect(const InspectArguments& arguments);
 

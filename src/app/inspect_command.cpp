@@ -1,4 +1,4 @@
-// Shows what a folder or a file holds, from its headers alone.
+// Shows what a folder or a file holds: a model, a run, a checkpoint, a safetensors file.
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -11,7 +11,10 @@
 #include "data/file.h"
 #include "data/json.h"
 #include "data/safetensors.h"
+#include "data/snapshot.h"
 #include "data/tensor_store.h"
+#include "train/checkpoint.h"
+#include "train/run_folder.h"
 
 namespace draftsmith {
 namespace {
@@ -50,15 +53,48 @@ void inspect_file(const fs::path& path) {
   print_tensors(tensors_of(file));
 }
 
-void inspect_folder(const fs::path& folder) {
+std::string evaluation_text(const CheckpointFacts& facts) {
+  if (!facts.evaluation) return "not evaluated";
+  return fmt::format("held-out loss {:.4f}, acceptance {:.3f} over {} conversations", facts.evaluation->loss,
+                     facts.evaluation->acceptance, facts.evaluation->conversations);
+}
+
+void inspect_checkpoint(const fs::path& folder) {
+  verify_snapshot(folder);
+  const CheckpointFacts facts = read_checkpoint_facts(folder);
+  fmt::print(
+      "checkpoint after step {}: {} updates, {} skipped, epoch {}, document {} of {}, {:.0f} s of training; "
+      "{}\n",
+      facts.step, facts.counters.updates, facts.counters.skipped, facts.position.epoch, facts.position.place,
+      facts.data.documents, facts.wall_s, evaluation_text(facts));
+  fmt::print("{}{}", read_checkpoint_config(folder), read_text_file(folder / "drafter.json"));
+  inspect_file(folder / "state.safetensors");
+}
+
+void inspect_run(const RunFolder& run) {
+  fmt::print("{}", read_text_file(run.config()));
+  const auto best = best_checkpoint(run);
+  const std::vector<CheckpointFolder> checkpoints = list_checkpoints(run);
+  fmt::print("{} checkpoint{}\n", checkpoints.size(), checkpoints.size() == 1 ? "" : "s");
+  for (const CheckpointFolder& checkpoint : checkpoints) {
+    fmt::print("  {}: {}{}\n", checkpoint.path.string(),
+               evaluation_text(read_checkpoint_facts(checkpoint.path)),
+               best && best->step == checkpoint.step ? "; the best" : "");
+  }
+  fmt::print("{}\n", fs::exists(run.exported() / "config.json") ? "exported to " + run.exported().string()
+                                                                : std::string("not exported yet"));
+}
+
+void inspect_model(const fs::path& folder) {
   const fs::path config = folder / "config.json";
   const bool has_config = fs::exists(config);
   const bool has_weights =
       fs::exists(folder / "model.safetensors") || fs::exists(folder / "model.safetensors.index.json");
   if (!has_config && !has_weights) {
-    throw Error(
-        fmt::format("{}: expected a model folder, with config.json or model.safetensors; it has neither",
-                    folder.string()));
+    throw Error(fmt::format(
+        "{}: expected a model's folder (config.json or model.safetensors), a run's or a checkpoint's; "
+        "it is none of them",
+        folder.string()));
   }
   if (has_config) {
     const std::string text = read_text_file(config);
@@ -67,6 +103,13 @@ void inspect_folder(const fs::path& folder) {
   if (!has_weights) return;
   const TensorStore store(folder);
   print_tensors(tensors_of(store));
+}
+
+void inspect_folder(const fs::path& folder) {
+  if (fs::exists(folder / kChecksumFile)) return inspect_checkpoint(folder);
+  const RunFolder run{folder};
+  if (fs::exists(run.config()) && fs::is_directory(run.checkpoints())) return inspect_run(run);
+  inspect_model(folder);
 }
 
 }  // namespace

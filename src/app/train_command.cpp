@@ -23,6 +23,7 @@ int run_train(const TrainArguments& arguments) {
   RunConfig config = load_config({.path = arguments.config, .overrides = arguments.overrides});
   config.train.compute = resolve_compute(config.train.compute);
   const RunInputs inputs = load_run_inputs(config);
+  fill_resolved(config, inputs.shapes.drafter);
   const TrainResult result = train(
       {.config = config,
        .inputs = inputs,

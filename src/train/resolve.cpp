@@ -50,6 +50,16 @@ DrafterShape resolve_drafter(const DrafterConfig& config, const TargetShape& tar
   return shape;
 }
 
+void fill_resolved(RunConfig& config, const DrafterShape& drafter) {
+  config.drafter.taps = drafter.taps;
+  config.drafter.intermediate = drafter.intermediate;
+  config.drafter.query_heads = drafter.query_heads;
+  config.drafter.kv_heads = drafter.kv_heads;
+  config.drafter.head_dim = drafter.head_dim;
+  config.drafter.mask_token_id = drafter.mask_token_id;
+  config.devices.threads = assign_devices(config.devices).front().device.threads;
+}
+
 RunShapes resolve_shapes(const RunConfig& config, const TargetShape& target, const DrafterShape& drafter) {
   if (config.data.max_length > target.max_positions) {
     throw Error(fmt::format("data.max_length is {}, but the target has {} positions; lower data.max_length",

@@ -22,6 +22,10 @@ DType resolve_compute(const std::optional<DType>& wanted);
 DrafterShape resolve_drafter(const DrafterConfig& config, const TargetShape& target,
                              std::int64_t mask_token_id);
 
+// Writes what was resolved into the configuration, so that what is saved says what was trained. The rope stays
+// as it was said (train/drafter_rope.h).
+void fill_resolved(RunConfig& config, const DrafterShape& drafter);
+
 // Throws Error when the data's longest document is beyond the target's positions.
 RunShapes resolve_shapes(const RunConfig& config, const TargetShape& target, const DrafterShape& drafter);
 

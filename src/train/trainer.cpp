@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "data/file.h"
 #include "data/folder_lock.h"
 #include "data/snapshot.h"
@@ -66,6 +67,17 @@ void announce(const TrainRequest& request, Recorder& recorder, std::int64_t step
       drafter.mask_token_id, static_cast<double>(drafter_weight_table(drafter).size) / 1e6));
 }
 
+// While one lives, lines of the log go through the recorder, so that they and the progress do not mix.
+class LogThroughRecorder {
+ public:
+  explicit LogThroughRecorder(Recorder& recorder) {
+    set_log_sink([&recorder](std::string_view line) { recorder.say(std::string(line)); });
+  }
+  ~LogThroughRecorder() { set_log_sink({}); }
+  LogThroughRecorder(const LogThroughRecorder&) = delete;
+  LogThroughRecorder& operator=(const LogThroughRecorder&) = delete;
+};
+
 // The state that training begins with, on the host for as long as set-up takes.
 class InitialState {
  public:
@@ -108,6 +120,7 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
                      const std::optional<Resumed>& resumed) {
   const StartingPoint start = starting_point(resumed, inputs);
   Recorder recorder(LogFile(folder.metrics()), Progress(request.progress(inputs.steps)));
+  const LogThroughRecorder log(recorder);
   announce(request, recorder, inputs.steps);
   Pipeline<T> pipeline(inputs);
   pipeline.measure();

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "app/command_line.h"
 #include "data/file.h"
 #include "metrics/log_file.h"
 #include "support/temporary_folder.h"
@@ -23,6 +24,8 @@ namespace draftsmith {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
 
 constexpr std::int64_t kSteps = 60;
 
@@ -176,6 +179,22 @@ TEST_F(InterruptedRun, ASignalFinishesTheStepAndSaysHowToResume) {
     EXPECT_NE(read_text_file(log()).find("--resume"), std::string::npos);
     EXPECT_EQ(newest_checkpoint(stopped.folder).step, logged_steps(stopped.folder));
   }
+}
+
+TEST_F(InterruptedRun, InspectShowsTheRunItsCheckpointsAndItsResolvedConfiguration) {
+  const Run shown = run("shown");
+  ASSERT_EQ(finish(shown, {"train.steps=2"}), 0) << read_text_file(log());
+  const auto inspect = [](const fs::path& path) {
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(run_command_line({"inspect", path.string()}), 0);
+    return testing::internal::GetCapturedStdout();
+  };
+  EXPECT_THAT(inspect(shown.folder.path),
+              AllOf(HasSubstr("taps: [1]"), HasSubstr("mask_token_id: 4095"), HasSubstr("1 checkpoint\n"),
+                    HasSubstr("step-00000002: not evaluated"), HasSubstr("exported to")));
+  EXPECT_THAT(inspect(shown.folder.checkpoint(2)),
+              AllOf(HasSubstr("checkpoint after step 2: 2 updates, 0 skipped"), HasSubstr("of 285"),
+                    HasSubstr("master.layers.0.mlp.down_proj.weight")));
 }
 
 TEST_F(InterruptedRun, ASecondSignalEndsAtOnceAndTheLastCheckpointStaysGood) {
