@@ -111,8 +111,9 @@ TEST(CommandLine, InspectJoinsShardsAndReadsSingleFiles) {
 TEST(CommandLine, InspectRefusesAFolderWithoutAModel) {
   const Outcome outcome = type({"inspect", DRAFTSMITH_SOURCE_DIR "/tests"});
   EXPECT_EQ(outcome.code, kExitError);
-  EXPECT_THAT(outcome.err,
-              HasSubstr("expected a model folder, with config.json or model.safetensors; it has neither"));
+  EXPECT_THAT(
+      outcome.err,
+      HasSubstr("expected a model's folder (config.json or model.safetensors), a run's or a checkpoint's"));
 }
 
 }  // namespace
