@@ -1,9 +1,9 @@
-# draftsmith: make demo | make test | make golden DIR=folder | make parity
+# draftsmith: make demo | make smollm2 | make test | make golden DIR=folder | make parity
 # Packages come from tools/install_packages.sh, which says what it installs and is silent when nothing is missing.
 BUILD := build/release
 JOBS := $(shell nproc)
 
-.PHONY: all build packages demo test golden parity clean help
+.PHONY: all build packages demo smollm2 test golden parity clean help
 
 all: build
 
@@ -22,6 +22,9 @@ build: packages $(BUILD)/build.ninja
 
 demo: build
 	@tools/demo.sh
+
+smollm2: build
+	@tools/smollm2.sh
 
 test: packages $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -- -j $(JOBS)
