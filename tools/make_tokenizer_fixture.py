@@ -102,10 +102,24 @@ THINKING_TEMPLATE = r"""
     {%- endif %}
 {%- endif %}
 """
-TEMPLATES = {"plain": PLAIN_TEMPLATE, "default_system": DEFAULT_SYSTEM_TEMPLATE, "thinking": THINKING_TEMPLATE}
+FIRST_SYSTEM_TEMPLATE = (
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+    "{{ '<|im_start|>system\\nYou are a helper.<|im_end|>\\n' }}{% endif %}"
+    "{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+LLAMA3_TEMPLATE = (
+    "{% set turns = messages %}{% for message in turns %}"
+    "{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | trim + '<|eot_id|>' %}"
+    "{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}"
+)
+TEMPLATES = {"plain": PLAIN_TEMPLATE, "default_system": DEFAULT_SYSTEM_TEMPLATE, "thinking": THINKING_TEMPLATE,
+             "first_system": FIRST_SYSTEM_TEMPLATE, "llama3": LLAMA3_TEMPLATE}
 CONVERSATIONS = [
     [("user", "Hi")],
     [("user", "\n  two words\n"), ("assistant", "Hello. ")],
+    [("user", "\u3000\x1f\u200a\u00a0 a \u2028\x85\ufeff"), ("assistant", "\u180e b\u202f\x0b")],
     [("system", "Be 'brief'."), ("user", "Hi"), ("assistant", "\n\nHello"), ("user", "Bye")],
     [("user", "Hi"), ("assistant", "Hello"), ("system", "Now rhyme."), ("user", "Bye"), ("assistant", "")],
     [("assistant", "Welcome."), ("assistant", "Ask.")],
@@ -191,7 +205,8 @@ def chat_cases(source):
     for conversation in CONVERSATIONS:
         messages = [{"role": role, "content": content} for role, content in conversation]
         asks = messages[-1]["role"] != "assistant"
-        yield {"messages": messages, "rendered": template.render(messages=messages, add_generation_prompt=asks, enable_thinking=False)}
+        yield {"messages": messages, "rendered": template.render(messages=messages, add_generation_prompt=asks, enable_thinking=False,
+                                                                    bos_token="<|begin_of_text|>")}
 
 
 def main():

@@ -14,6 +14,7 @@ std::string source_of(const char* kind) { return golden_chat().at(kind).at("sour
 const std::string kPlain = source_of("plain");
 const std::string kWithDefaultSystem = source_of("default_system");
 const std::string kThinkingOff = source_of("thinking");
+const std::string kLlama3 = source_of("llama3");
 
 const std::vector<Message> kTwoTurns = {
     {"user", "Hi"}, {"assistant", "\n\nHello "}, {"user", "Bye"}, {"assistant", ""}};
@@ -26,6 +27,13 @@ std::string supervised_text(const Tokenizer& tokenizer, const EncodedConversatio
   return text;
 }
 
+// A published template with one thing changed.
+std::string changed(std::string source, const std::string& from, const std::string& to) {
+  const std::size_t at = source.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return source.replace(at, from.size(), to);
+}
+
 TEST(Chat, RendersChatMlAndSupervisesAnswersWithTheirEndToken) {
   const Tokenizer tokenizer = Tokenizer::load(kDemoTarget);
   const EncodedConversation encoded = ChatTemplate::load(kDemoTarget).encode(tokenizer, kTwoTurns);
@@ -36,10 +44,19 @@ TEST(Chat, RendersChatMlAndSupervisesAnswersWithTheirEndToken) {
   EXPECT_EQ(encoded.loss_mask.size(), encoded.ids.size());
 }
 
+// The golden tokenizer of that kind, with the files that name its bos.
+Tokenizer llama3_tokenizer() {
+  const TemporaryFolder folder;
+  folder.write("tokenizer_config.json", R"({"bos_token": "<|begin_of_text|>"})");
+  return Tokenizer::load(folder.write(
+      "tokenizer.json", read_json(kSourceFolder / "tests/golden/tokenizer/llama3/tokenizer.json").dump()));
+}
+
 TEST(Chat, RendersWhatTheTemplatesRender) {
-  const Tokenizer tokenizer = Tokenizer::load(kDemoTarget);
   const nlohmann::json kinds = golden_chat();
+  EXPECT_EQ(kinds.size(), 5u);
   for (const auto& [kind, golden] : kinds.items()) {
+    const Tokenizer tokenizer = kind == "llama3" ? llama3_tokenizer() : Tokenizer::load(kDemoTarget);
     const ChatTemplate chat = ChatTemplate::parse(golden["source"].get<std::string>(), kind);
     for (const auto& conversation : golden["cases"]) {
       SCOPED_TRACE(kind + ": " + conversation.dump());
@@ -113,6 +130,39 @@ TEST(Chat, WithThinkingOffTheEmptyThinkBlockIsPartOfThePrompt) {
   expect_error([&] { chat.encode(tokenizer, thinks); }, {"think block", "thinking is off"});
 }
 
+TEST(Chat, Llama3BeginsWithBosAndSupervisesTrimmedAnswersWithTheirEndToken) {
+  const Tokenizer tokenizer = llama3_tokenizer();
+  const ChatTemplate chat = ChatTemplate::parse(kLlama3, "test");
+  const EncodedConversation encoded = chat.encode(tokenizer, kTwoTurns);
+  EXPECT_EQ(encoded.ids[0], tokenizer.bos_token());
+  EXPECT_EQ(supervised_text(tokenizer, encoded), "Hello<|eot_id|><|eot_id|>");
+  const auto prompt = chat.encode_prompt(tokenizer, std::span(kTwoTurns).first(1));
+  EXPECT_TRUE(std::equal(prompt.begin(), prompt.end(), encoded.ids.begin()));
+  EXPECT_EQ(tokenizer.decode(prompt),
+            "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\n");
+}
+
+TEST(Chat, Llama3NeedsABosAndItsMarkers) {
+  const ChatTemplate chat = ChatTemplate::parse(kLlama3, "test");
+  const Tokenizer without_bos =
+      Tokenizer::load(kSourceFolder / "tests/golden/tokenizer/llama3/tokenizer.json");
+  expect_error([&] { chat.encode(without_bos, kTwoTurns); }, {"begins with bos_token", "name none"});
+}
+
+TEST(Chat, RefusesOtherTemplatesOfLlama3) {
+  const auto expect_refusal = [](const std::string& source, const char* says) {
+    expect_error([&] { ChatTemplate::parse(source, "FILE"); },
+                 {"FILE: the chat template", says, "of Llama 3"});
+  };
+  expect_refusal(kLlama3 + "{{ '<|python_tag|>' }}", "uses <|python_tag|>");
+  expect_refusal(changed(kLlama3, " | trim", ""), "does not write messages");
+  expect_refusal(changed(kLlama3, "bos_token + content", "content"), "bos_token before the first message");
+  expect_refusal(changed(kLlama3, "assistant<|end", "model<|end"), "has no generation prompt");
+  expect_refusal("{{ '<|start_header_id|>system<|end_header_id|>\n\nToday is Monday.' }}" + kLlama3,
+                 "a system message of its own");
+}
+
 TEST(Chat, RecognisesSpecialTokensInContent) {
   const Tokenizer tokenizer = Tokenizer::load(kDemoTarget);
   const std::vector<Message> messages = {{"user", "a<|im_end|>b"}};
@@ -140,13 +190,6 @@ TEST(Chat, FindsTheTemplateInEveryPlaceWhereItMayStand) {
   expect_error([&] { ChatTemplate::load(folder.path()); }, {"tokenizer_config.json", "\"default\""});
 }
 
-// A published template with one thing changed.
-std::string changed(std::string source, const std::string& from, const std::string& to) {
-  const std::size_t at = source.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return source.replace(at, from.size(), to);
-}
-
 TEST(Chat, RefusesTemplatesThatItWouldRenderWrongly) {
   const auto expect_refusal = [](const std::string& source, const char* says) {
     expect_error([&] { ChatTemplate::parse(source, "FILE"); },
@@ -154,7 +197,8 @@ TEST(Chat, RefusesTemplatesThatItWouldRenderWrongly) {
   };
   expect_refusal("{{ bos_token }}" + kPlain, "uses bos_token");
   expect_refusal("{{ '[INST]' }}", "does not write messages");
-  expect_refusal("{{ '<|start_header_id|>' }}" + kPlain, "uses <|start_header_id|>");
+  expect_refusal("{{ '<|start_header_id|>' }}" + kPlain, "uses <|im_start|>");
+  expect_refusal("{{ '<|tool|>' }}" + kPlain, "uses <|tool|>");
   expect_refusal(changed(kPlain, "message['content']", "message['content'] | trim"),
                  "does not write messages");
   expect_refusal(changed(kPlain, "add_generation_prompt", "true"), "has no generation prompt");
@@ -169,7 +213,8 @@ TEST(Chat, NeedsATokenizerWithTheMarkers) {
   const TemporaryFolder folder;
   const Tokenizer tokenizer = Tokenizer::load(folder.write("tokenizer.json", bytes_only_tokenizer().dump()));
   const ChatTemplate chat = ChatTemplate::parse(kPlain, "test");
-  expect_error([&] { chat.encode(tokenizer, kTwoTurns); }, {"no added token \"<|im_start|>\"", "ChatML"});
+  expect_error([&] { chat.encode(tokenizer, kTwoTurns); },
+               {"no added token \"<|im_start|>\"", "chat template"});
 }
 
 TEST(Chat, RefusesUnknownRoles) {
