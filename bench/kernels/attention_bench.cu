@@ -1,6 +1,7 @@
 // Times the CUDA attention alone at the DFlash mask (32 / 8 heads, head_dim 128, blocks of 16), as the
 // `attention` verb of bench/reference/dflash_torch.py does:
 //   attention_bench [--portable] SEQUENCE ANCHORS [DOCUMENTS] [HEAD_DIM]
+// or, with 0 anchors, a causal prefill of documents of SEQUENCE tokens.
 // Useful operations count visible pairs only: 4 head_dim a pair and head forward, 10 backward. Medians of
 // events; operands are larger than the L2 cache.
 #include <cstdio>
@@ -34,10 +35,14 @@ double median_ms(const std::function<void()>& work) {
 
 void bench(std::int64_t sequence, std::int64_t count, std::int64_t documents, std::int64_t head_dim,
            cuda::AttentionPath path) {
-  AttentionLayout layout{"", 32, 8, head_dim, 16, false, {}, {}};
+  AttentionLayout layout{"", 32, 8, head_dim, count > 0 ? 16 : 0, false, {}, {}};
   double pairs = 0;
   for (std::int64_t document = 0; document < documents; ++document) {
     layout.documents.push_back(sequence);
+    if (count == 0) {
+      pairs += 0.5 * static_cast<double>(sequence) * static_cast<double>(sequence + 1);
+      continue;
+    }
     layout.anchors.push_back(random_anchors(sequence - 16, count, static_cast<std::uint32_t>(7 + document)));
     for (const std::int64_t anchor : layout.anchors.back()) pairs += 16.0 * static_cast<double>(anchor + 16);
   }

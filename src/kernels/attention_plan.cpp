@@ -44,8 +44,8 @@ std::vector<QueryGroup> query_groups(const std::vector<QueryTile>& tiles) {
   std::int32_t offset = 0;
   for (std::size_t first = 0; first < tiles.size(); first += kGroupTiles) {
     const QueryTile all = merged(tiles, first, kGroupTiles);
-    groups.push_back({all.context.tiles(kKeyTileRows), all.own.tiles(kKeyTileRows), offset});
-    offset += groups.back().key_tiles();
+    groups.push_back({all.context.tiles(kKeySliceRows), all.own.tiles(kKeySliceRows), offset});
+    offset += groups.back().slices();
   }
   return groups;
 }
@@ -53,7 +53,7 @@ std::vector<QueryGroup> query_groups(const std::vector<QueryTile>& tiles) {
 KeyItem whole_item(const std::vector<QueryGroup>& groups, KeySource source, std::int32_t tile) {
   KeyItem item{.source = source, .tile = tile};
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (!groups[g].sees(source, tile)) continue;
+    if (!groups[g].sees_tile(source, tile)) continue;
     if (item.length() == 0) item.first_group = static_cast<std::int32_t>(g);
     item.last_group = static_cast<std::int32_t>(g) + 1;
   }
@@ -69,8 +69,9 @@ PlanCapacity plan_capacity(const AttentionBudget& budget, std::int32_t forward_t
   };
   PlanCapacity capacity{};
   capacity.query_tiles = count(packed, kQueryTileRows);
-  capacity.groups = count(packed, kGroupRows);
   capacity.forward_tiles = count(packed, forward_tile_rows);
+  if (!budget.gradients) return capacity;
+  capacity.groups = count(packed, kGroupRows);
   capacity.context_tiles = count(budget.context_rows, kKeyTileRows);
   capacity.own_tiles = budget.shape.block_size > 0 ? count(budget.rows, kKeyTileRows) : 0;
   // A split item has at least 1.5 parts' length, so it is cut into at most 4/3 of length / part_length.
@@ -93,9 +94,10 @@ AttentionPlanArrays build_attention_plan(const AttentionBudget& budget, const Co
             .context.tiles(kKeyTileRows)
             .count();
       });
+  if (!budget.gradients) return plan;
   plan.groups = query_groups(plan.tiles);
   plan.group_order = longest_first(plan.groups.size(), [&](std::int32_t group) {
-    return plan.groups[static_cast<std::size_t>(group)].key_tiles();
+    return plan.groups[static_cast<std::size_t>(group)].slices();
   });
 
   std::vector<KeyItem> items;
@@ -127,7 +129,7 @@ AttentionPlanArrays build_attention_plan(const AttentionBudget& budget, const Co
   }
   plan.counts.key_items = static_cast<std::int32_t>(plan.items.size());
   plan.counts.splits = static_cast<std::int32_t>(plan.splits.size());
-  for (const QueryGroup& group : plan.groups) plan.counts.stored_key_tiles += group.key_tiles();
+  for (const QueryGroup& group : plan.groups) plan.counts.stored_slices += group.slices();
   return plan;
 }
 

@@ -3,12 +3,13 @@
 //   query tile   64 packed rows
 //   query group  4 query tiles: what one item of the query-gradient product makes
 //   key tile     128 rows of the context, or of the draft blocks ("own" rows), on multiples of 128
+//   key slice    half of a key tile
 // Every mask is an interval of rows: the context interval of the contract, and the own interval, the rows of
 // the token's block that it sees. Tiles lie on a fixed grid, whatever the documents are, so a row's bits
 // depend on its own interval alone; the rules hold for intervals in any order and are fast for sorted ones.
 //
-// The backward pass stores ds, so that grad_query is one more product: group g holds [its own tiles, its
-// context tiles] from `offset` on, in units of one key tile by one group. A key item makes the gradients of
+// The backward pass stores ds, so that grad_query is one more product: group g holds [its own slices, its
+// context slices] from `offset` on, in units of one key slice by one group. A key item makes the gradients of
 // one key tile from the groups [first_group, last_group) that see it; a long item is split, and the parts are
 // added in order.
 //
@@ -29,6 +30,8 @@ inline constexpr std::int32_t kQueryTileRows = 64;
 inline constexpr std::int32_t kGroupTiles = 4;
 inline constexpr std::int32_t kGroupRows = kQueryTileRows * kGroupTiles;
 inline constexpr std::int32_t kKeyTileRows = 128;
+inline constexpr std::int32_t kKeySliceRows = 64;
+inline constexpr std::int32_t kTileSlices = kKeyTileRows / kKeySliceRows;
 
 // The split of items is balanced for this many processors on every card, so that bits do not depend on it.
 inline constexpr std::int32_t kBalancedProcessors = 132;
@@ -104,16 +107,19 @@ struct QueryTile {
 enum class KeySource : std::int32_t { context, own };
 
 struct QueryGroup {
-  TileRange context, own;   // key tiles
-  std::int32_t offset = 0;  // of its ds, in key tiles
+  TileRange context, own;   // key slices
+  std::int32_t offset = 0;  // of its ds, in key slices
 
-  constexpr std::int32_t key_tiles() const { return own.count() + context.count(); }
-  constexpr bool sees(KeySource source, std::int32_t tile) const {
-    return source == KeySource::own ? own.contains(tile) : context.contains(tile);
+  constexpr std::int32_t slices() const { return own.count() + context.count(); }
+  constexpr bool sees_slice(KeySource source, std::int32_t slice) const {
+    return source == KeySource::own ? own.contains(slice) : context.contains(slice);
   }
-  // Where the group's ds for a key tile that it sees lies.
-  constexpr std::int32_t place(KeySource source, std::int32_t tile) const {
-    return offset + (source == KeySource::own ? tile - own.first : own.count() + tile - context.first);
+  constexpr bool sees_tile(KeySource source, std::int32_t tile) const {
+    return sees_slice(source, tile * kTileSlices) || sees_slice(source, tile * kTileSlices + 1);
+  }
+  // Where the group's ds for a slice that it sees lies.
+  constexpr std::int32_t place(KeySource source, std::int32_t slice) const {
+    return offset + (source == KeySource::own ? slice - own.first : own.count() + slice - context.first);
   }
   bool operator==(const QueryGroup&) const = default;
 };
@@ -149,7 +155,7 @@ constexpr std::int32_t part_begin(std::int32_t first, std::int32_t length, std::
   return first + static_cast<std::int32_t>(static_cast<std::int64_t>(length) * index / count);
 }
 
-// Sizes of the arrays of a plan, from budgets alone.
+// Sizes of the arrays of a plan, from budgets alone. Without gradients there are tiles and forward items only.
 struct PlanCapacity {
   std::int32_t query_tiles, groups, forward_tiles, context_tiles, own_tiles, key_items, parts, splits;
 };
@@ -158,6 +164,7 @@ struct AttentionBudget {
   AttentionShape shape;
   std::int64_t rows = 0;          // query rows
   std::int64_t context_rows = 0;  // < 2^31
+  bool gradients = true;          // false: the plan serves forward passes alone
 };
 
 // forward_tile_rows: packed rows of a forward item, a multiple of kQueryTileRows.
@@ -165,7 +172,7 @@ PlanCapacity plan_capacity(const AttentionBudget& budget, std::int32_t forward_t
 
 struct PlanCounts {
   std::int32_t key_items = 0, splits = 0, parts = 0;
-  std::int32_t stored_key_tiles = 0;  // of ds, over all groups of one kv head
+  std::int32_t stored_slices = 0;  // of ds, over all groups of one kv head
   bool operator==(const PlanCounts&) const = default;
 };
 

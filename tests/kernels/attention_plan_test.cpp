@@ -119,7 +119,7 @@ TEST_P(AttentionPlanTest, KeyItemsVisitEveryVisiblePairOnce) {
   for (const KeyItem& item : plan_.items) {
     ++items[{item.source, item.tile}];
     for (std::int32_t g = item.first_group; g < item.last_group; ++g) {
-      if (plan_.groups[static_cast<std::size_t>(g)].sees(item.source, item.tile)) {
+      if (plan_.groups[static_cast<std::size_t>(g)].sees_tile(item.source, item.tile)) {
         ++visits[{item.source, item.tile, g}];
       }
     }
@@ -134,25 +134,27 @@ TEST_P(AttentionPlanTest, KeyItemsVisitEveryVisiblePairOnce) {
         ASSERT_EQ(visits.count({source, static_cast<std::int32_t>(key / kKeyTileRows),
                                 static_cast<std::int32_t>(packed / kGroupRows)}),
                   1u);
+        ASSERT_TRUE(plan_.groups[static_cast<std::size_t>(packed / kGroupRows)].sees_slice(
+            source, static_cast<std::int32_t>(key / kKeySliceRows)));
       }
     }
   }
 }
 
-TEST_P(AttentionPlanTest, GradScoresOfGroupsAndTilesLieApart) {
+TEST_P(AttentionPlanTest, GradScoresOfGroupsAndSlicesLieApart) {
   std::set<std::int32_t> places;
   for (const QueryGroup& group : plan_.groups) {
     for (const KeySource source : {KeySource::own, KeySource::context}) {
       const TileRange& range = source == KeySource::own ? group.own : group.context;
-      for (std::int32_t tile = range.first; tile < range.last; ++tile) {
-        const std::int32_t place = group.place(source, tile);
+      for (std::int32_t slice = range.first; slice < range.last; ++slice) {
+        const std::int32_t place = group.place(source, slice);
         EXPECT_TRUE(places.insert(place).second);
         EXPECT_GE(place, group.offset);
-        EXPECT_LT(place, group.offset + group.key_tiles());
+        EXPECT_LT(place, group.offset + group.slices());
       }
     }
   }
-  EXPECT_EQ(places.size(), static_cast<std::size_t>(plan_.counts.stored_key_tiles));
+  EXPECT_EQ(places.size(), static_cast<std::size_t>(plan_.counts.stored_slices));
 }
 
 TEST_P(AttentionPlanTest, PartsPartitionTheirTilesInOrder) {
@@ -192,7 +194,7 @@ TEST_P(AttentionPlanTest, OrdersArePermutationsLongestFirst) {
     for (std::size_t i = 1; i < order.size(); ++i) EXPECT_GE(length(order[i - 1]), length(order[i]));
   };
   expect_order(plan_.group_order,
-               [&](std::int32_t g) { return plan_.groups[static_cast<std::size_t>(g)].key_tiles(); });
+               [&](std::int32_t g) { return plan_.groups[static_cast<std::size_t>(g)].slices(); });
   expect_order(plan_.forward_order, [&](std::int32_t item) {
     QueryTile all;
     for (std::int32_t i = item * 3; i < std::min(item * 3 + 3, capacity_.query_tiles); ++i) {
@@ -203,6 +205,18 @@ TEST_P(AttentionPlanTest, OrdersArePermutationsLongestFirst) {
   for (std::size_t i = 1; i < plan_.items.size(); ++i) {
     EXPECT_GE(plan_.items[i - 1].length(), plan_.items[i].length());
   }
+}
+
+TEST_P(AttentionPlanTest, AForwardPlanIsThePartThatForwardNeeds) {
+  AttentionBudget forward = budget_;
+  forward.gradients = false;
+  const AttentionPlanArrays plan = build_attention_plan(
+      forward, {{intervals_.begin.data(), budget_.rows}, {intervals_.end.data(), budget_.rows}},
+      kForwardRows);
+  EXPECT_EQ(plan.tiles, plan_.tiles);
+  EXPECT_EQ(plan.forward_order, plan_.forward_order);
+  EXPECT_EQ(plan_capacity(forward, kForwardRows).key_items, 0);
+  EXPECT_TRUE(plan.items.empty());
 }
 
 const std::vector<PlanCase> kCases{

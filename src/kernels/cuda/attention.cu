@@ -1,6 +1,6 @@
 // Chooses between the implementations, checks what they need, and lays out their scratch.
 #include "kernels/cuda/attention.h"
-#include "kernels/cuda/attention_hopper.cuh"
+#include "kernels/cuda/attention_tile.cuh"
 
 namespace draftsmith::cuda {
 
@@ -37,19 +37,18 @@ AttentionPath choose_attention_path(const AttentionShape& shape, int compute_cap
                                                                            : AttentionPath::portable;
 }
 
-std::int64_t most_grad_score_tiles(const AttentionBudget& budget) {
-  const PlanCapacity capacity = plan_capacity(budget, kQueryTileRows);
-  const std::int64_t tokens = div_ceil(kGroupRows, packed_heads(budget.shape)) + 1;
-  const std::int64_t own_rows = tokens + 2 * budget.shape.block_size;
-  const std::int64_t own_tiles =
-      budget.shape.block_size > 0
-          ? std::min<std::int64_t>(capacity.own_tiles, div_ceil(own_rows, kKeyTileRows) + 1)
-          : 0;
-  return capacity.groups * (capacity.context_tiles + own_tiles);
+std::int64_t most_grad_score_slices(const AttentionBudget& budget) {
+  const std::int64_t groups = plan_capacity(budget, kQueryTileRows).groups;
+  const std::int64_t context = div_ceil(budget.context_rows, kKeySliceRows);
+  if (budget.shape.block_size == 0) return groups * context;
+  // The tokens of a group, and the rest of the blocks that they begin and end.
+  const std::int64_t own_rows =
+      div_ceil(kGroupRows, packed_heads(budget.shape)) + 1 + 2 * budget.shape.block_size;
+  return groups * (context + div_ceil(own_rows, kKeySliceRows) + 1);
 }
 
 std::int64_t most_grad_score_bytes(const AttentionBudget& budget) {
-  return most_grad_score_tiles(budget) * budget.shape.kv_heads * kGradScoreTile *
+  return most_grad_score_slices(budget) * budget.shape.kv_heads * kGradScoreSlice *
          static_cast<std::int64_t>(sizeof(bf16));
 }
 
@@ -61,9 +60,9 @@ AttentionGradientScratch carve_attention_gradient_scratch(Carver& carver, const 
   if (plan.path != AttentionPath::hopper) return scratch;
   scratch.partial_sums =
       carver.vector<float>(shape.kv_heads * plan.capacity.parts * 2 * kKeyTileRows * shape.head_dim);
-  const std::int64_t tile_bytes = kGradScoreTile * static_cast<std::int64_t>(sizeof(bf16));
+  const std::int64_t slice_bytes = kGradScoreSlice * static_cast<std::int64_t>(sizeof(bf16));
   const std::int64_t bytes = std::min(grad_score_bytes, most_grad_score_bytes(plan.budget));
-  scratch.grad_scores = carver.vector<bf16>(bytes / tile_bytes * kGradScoreTile);
+  scratch.grad_scores = carver.vector<bf16>(bytes / slice_bytes * kGradScoreSlice);
   return scratch;
 }
 
@@ -82,6 +81,7 @@ void launch_attention_backward(const AttentionBackward<bf16>& arguments, const A
                                const AttentionGradientScratch& scratch, cudaStream_t stream) {
   if (arguments.query.rows == 0) return;
   check_operands(arguments, plan);
+  DRAFTSMITH_CHECK(plan.budget.gradients, "a backward pass has a plan that was carved for gradients");
   check_alignment(arguments.grad_output);
   check_alignment(arguments.grad_query);
   check_alignment(arguments.grad_context_key);

@@ -43,10 +43,11 @@ struct AttentionPlan {
   Vector<std::int32_t> group_order;
   Vector<KeyItem> items;
   Vector<SplitTile> splits;
-  Vector<PlanCounts> counts;     // [1]
-  Vector<KeyItem> unsorted;      // scratch of the filling
-  Vector<std::int32_t> lengths;  // scratch of the filling
-  Vector<std::int32_t> tickets;  // [2]: forward items taken, blocks of threads that are done
+  Vector<PlanCounts> counts;             // [1]
+  Vector<KeyItem> unsorted;              // scratch of the filling
+  Vector<std::int32_t> forward_lengths;  // scratch of the filling
+  Vector<std::int32_t> lengths;          // scratch of the filling
+  Vector<std::int32_t> tickets;          // [2]: forward items taken, blocks of threads that are done
 };
 
 AttentionPlan carve_attention_plan(Carver& carver, const AttentionBudget& budget, AttentionPath path);
@@ -56,7 +57,7 @@ void fill_attention_plan(const AttentionPlan& plan, const ContextIntervals& inte
 struct AttentionGradientScratch {
   Vector<float> statistics;    // [kv_heads, query tiles, 6, 64]: see attention_tile.cuh
   Vector<float> partial_sums;  // [kv_heads, parts, 2, 128, head_dim], Hopper
-  Vector<bf16> grad_scores;    // [key tiles, 2, 4, 64 keys, 64 packed rows], Hopper
+  Vector<bf16> grad_scores;    // [key slices, 4, 64 keys, 64 packed rows], Hopper
 };
 
 // Bytes of grad_scores that no intervals of this budget can exceed. With less, kv heads are done in turn;

@@ -13,8 +13,8 @@ namespace draftsmith::cuda {
 namespace {
 
 constexpr int kStages = 3;
-constexpr int kConsumers = 2;
-constexpr int kConsumerKeys = kKeyTileRows / kConsumers;
+constexpr int kConsumers = kTileSlices;
+constexpr int kConsumerKeys = kKeySliceRows;
 constexpr int kConsumerWarps = 4 * kConsumers;
 constexpr int kThreads = (kConsumers + 1) * kWarpgroup;
 
@@ -23,10 +23,11 @@ struct KeyGradientMaps {
 };
 
 // What the producer says about a step.
-struct KeyStep {
-  std::int64_t store_at;  // of ds, in elements; < 0: not stored
-  std::int32_t masked;    // some row does not see all of the keys
-  std::int32_t last;      // nothing comes any more; the other fields are void
+struct alignas(16) KeyStep {
+  std::int32_t store_at[kConsumers];  // of ds, in query tiles by key slices; < 0: not stored
+  bool visible[kConsumers];           // some row sees some of the consumer's keys
+  bool masked;                        // some row does not see all of the keys
+  bool last;                          // nothing comes any more; the other fields are void
 };
 
 template <int head_dim>
@@ -71,19 +72,34 @@ struct Assignment {
   std::int32_t head;  // < 0: none
   std::int32_t head_in_round;
   bool stored;
-  std::int32_t stored_tiles;  // of ds, per head
+  std::int32_t stored_slices;  // of ds, per head
 };
 
-__device__ Assignment assign(const AttentionPlan& plan, std::int32_t round, std::int64_t capacity_tiles) {
+__device__ Assignment assign(const AttentionPlan& plan, std::int32_t round, std::int64_t capacity_slices) {
   const PlanCounts counts = plan.counts.data[0];
   const auto kv_heads = static_cast<std::int32_t>(plan.budget.shape.kv_heads);
-  const std::int32_t fitting = heads_in_round(capacity_tiles, counts.stored_key_tiles, kv_heads);
+  const std::int32_t fitting = heads_in_round(capacity_slices, counts.stored_slices, kv_heads);
   const std::int32_t first = round * (fitting > 0 ? fitting : kv_heads);
   const std::int32_t heads = min(fitting > 0 ? fitting : kv_heads, kv_heads - first);
   const auto index = static_cast<std::int32_t>(blockIdx.x);
   if (heads <= 0 || index >= counts.key_items * heads) return {.head = -1};
   const ListPlace place = list_place(index, counts.key_items, heads);
-  return {plan.items.data[place.index], first + place.head, place.head, fitting > 0, counts.stored_key_tiles};
+  return {plan.items.data[place.index], first + place.head, place.head, fitting > 0, counts.stored_slices};
+}
+
+// A query tile's rows and statistics into a slot.
+template <int head_dim>
+__device__ void load_rows(const KeyGradientLayout<head_dim>& layout, const KeyGradientMaps& maps,
+                          std::int32_t head, std::int32_t token, int slot, const float* statistics) {
+  using Layout = KeyGradientLayout<head_dim>;
+  const Mbarrier full = layout.full(slot);
+  full.arrive_expecting(Layout::kStageBytes);
+  for (int panel = 0; panel < Layout::kPanels; ++panel) {
+    const int at = panel * kQueryTileRows * 128, column = panel * kPanelColumns;
+    load_box(layout.query(slot) + at, maps.query, column, head, token, full.address);
+    load_box(layout.grad_output(slot) + at, maps.grad_output, column, head, token, full.address);
+  }
+  load_bytes(layout.statistics_address(slot), statistics, kStatisticBytes, full.address);
 }
 
 template <int head_dim>
@@ -108,37 +124,39 @@ __device__ void produce(const KeyGradientLayout<head_dim>& layout, const KeyGrad
   RingPlace<kStages> place;
   for (std::int32_t g = item.first_group; g < item.last_group; ++g) {
     const QueryGroup group = plan.groups.data[g];
-    if (!group.sees(item.source, item.tile)) continue;
-    std::int64_t store_at = assigned.stored
-                                ? (static_cast<std::int64_t>(assigned.head_in_round) * assigned.stored_tiles +
-                                   group.place(item.source, item.tile)) *
-                                      kGradScoreTile
-                                : -1;
+    if (!group.sees_tile(item.source, item.tile)) continue;
     const std::int32_t last = min((g + 1) * kGroupTiles, plan.capacity.query_tiles);
     for (std::int32_t tile = g * kGroupTiles; tile < last; ++tile) {
-      const QueryTile& bounds = plan.tiles.data[tile];
-      const bool masked = !(own ? bounds.own : bounds.context).sees_all(first_key, kKeyTileRows);
+      const QueryTile* bounds = plan.tiles.data + tile;
+      const IntervalBounds seen = *(own ? &bounds->own : &bounds->context);
       layout.free(place.slot).wait(place.parity ^ 1);
-      layout.step(place.slot) = {store_at, masked, 0};
-      const Mbarrier full = layout.full(place.slot);
-      full.arrive_expecting(Layout::kStageBytes);
-      for (int panel = 0; panel < Layout::kPanels; ++panel) {
-        const int at = panel * kQueryTileRows * 128, column = panel * kPanelColumns;
-        load_box(layout.query(place.slot) + at, maps.query, column, assigned.head * heads,
-                 tile * kQueryTileRows / heads, full.address);
-        load_box(layout.grad_output(place.slot) + at, maps.grad_output, column, assigned.head * heads,
-                 tile * kQueryTileRows / heads, full.address);
+      KeyStep& step = layout.step(place.slot);
+#pragma unroll
+      for (int consumer = 0; consumer < kConsumers; ++consumer) {
+        const std::int32_t slice = item.tile * kTileSlices + consumer;
+        const bool stored = assigned.stored && group.sees_slice(item.source, slice);
+        step.store_at[consumer] =
+            stored ? (assigned.head_in_round * assigned.stored_slices + group.place(item.source, slice)) *
+                             kGroupTiles +
+                         tile % kGroupTiles
+                   : -1;
+        step.visible[consumer] = seen.sees_any(slice * kKeySliceRows, kKeySliceRows);
       }
-      load_bytes(layout.statistics_address(place.slot),
-                 statistics + (static_cast<std::int64_t>(assigned.head) * plan.capacity.query_tiles + tile) *
-                                  kStatisticFloats,
-                 kStatisticBytes, full.address);
-      if (store_at >= 0) store_at += kConsumerKeys * kQueryTileRows;
+      step.masked = !seen.sees_all(first_key, kKeyTileRows);
+      step.last = false;
+      const Mbarrier full = layout.full(place.slot);
+      if (seen.sees_any(first_key, kKeyTileRows)) {
+        load_rows(layout, maps, assigned.head * heads, tile * kQueryTileRows / heads, place.slot,
+                  statistics + (static_cast<std::int64_t>(assigned.head) * plan.capacity.query_tiles + tile) *
+                                   kStatisticFloats);
+      } else {
+        full.arrive();
+      }
       place.advance();
     }
   }
   layout.free(place.slot).wait(place.parity ^ 1);
-  layout.step(place.slot).last = 1;
+  layout.step(place.slot).last = true;
   layout.full(place.slot).arrive();
 }
 
@@ -157,6 +175,7 @@ struct KeyGradientConsumer {
   const Layout& layout;
   const AttentionBackward<bf16>& arguments;
   int consumer;
+  int turn;  // of the staging tiles
   float grad_key[head_dim / 2], grad_value[head_dim / 2];
 
   // scores [64 keys, 64 packed rows] = keys times rows, in flight.
@@ -183,89 +202,107 @@ struct KeyGradientConsumer {
     wgmma_commit();
   }
 
+  // p^T of the step from scores, masked where some row does not see all keys; `begin_at` is where the intervals
+  // of the item's source lie.
+  __device__ static void soften(float (&p)[32], const float* statistics, float log2_scale) {
+#pragma unroll
+    for (int i = 0; i < 32; i += 4) {
+      const float2 sums =
+          *reinterpret_cast<const float2*>(statistics + statistic_place(Statistic::log2_sum_exp) + i * 2);
+      p[i] = exp2_fast(fmaf(p[i], log2_scale, -sums.x));
+      p[i + 1] = exp2_fast(fmaf(p[i + 1], log2_scale, -sums.y));
+      p[i + 2] = exp2_fast(fmaf(p[i + 2], log2_scale, -sums.x));
+      p[i + 3] = exp2_fast(fmaf(p[i + 3], log2_scale, -sums.y));
+    }
+  }
+  __device__ static void mask(float (&p)[32], const float* begins, std::int32_t key) {
+#pragma unroll
+    for (int i = 0; i < 32; i += 4) {
+      const int2 begin = *reinterpret_cast<const int2*>(begins + i * 2);
+      const int2 end = *reinterpret_cast<const int2*>(begins + kQueryTileRows + i * 2);
+      if (key < begin.x || key >= end.x) p[i] = 0;
+      if (key < begin.y || key >= end.y) p[i + 1] = 0;
+      if (key + 8 < begin.x || key + 8 >= end.x) p[i + 2] = 0;
+      if (key + 8 < begin.y || key + 8 >= end.y) p[i + 3] = 0;
+    }
+  }
+  // dp^T becomes ds^T.
+  __device__ static void differentiate(float (&ds)[32], const float (&p)[32], const float* statistics) {
+#pragma unroll
+    for (int i = 0; i < 32; i += 4) {
+      const float2 delta =
+          *reinterpret_cast<const float2*>(statistics + statistic_place(Statistic::delta) + i * 2);
+      ds[i] = p[i] * (ds[i] - delta.x);
+      ds[i + 1] = p[i + 1] * (ds[i + 1] - delta.y);
+      ds[i + 2] = p[i + 2] * (ds[i + 2] - delta.x);
+      ds[i + 3] = p[i + 3] * (ds[i + 3] - delta.y);
+    }
+  }
+  __device__ static void pack(const float (&values)[32], std::uint32_t (&packed)[4][4]) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) packed[i / 4][i % 4] = pack_bf16(values[2 * i], values[2 * i + 1]);
+  }
+
+  // ds^T goes out through one of two staging tiles by turns.
+  __device__ void send(const std::uint32_t (&ds)[4][4], bf16* to) {
+    stage_grad_scores(layout.staging(consumer, turn), ds);
+    fence_async_proxy();
+    const bool elected = threadIdx.x % kWarpgroup == 0;
+    if (elected) wait_stores_read<0>();  // of the send before: the barrier frees its staging for the next
+    named_barrier(1 + consumer, kWarpgroup);
+    if (elected) {
+      store_bytes(to, layout.staging(consumer, turn), Layout::kStagingBytes);
+      commit_stores();
+    }
+    turn ^= 1;
+  }
+
   __device__ void run(const Assignment& assigned, bf16* grad_scores) {
     const bool own = assigned.item.source == KeySource::own;
-    const int lane = threadIdx.x % 32, columns = lane % 4 * 2;
-    const std::int32_t my_key = assigned.item.tile * kKeyTileRows + consumer * kConsumerKeys +
-                                threadIdx.x % kWarpgroup / 32 * 16 + lane / 4;
+    const FragmentPlace mine = fragment_place(0);
+    const std::int32_t my_key = assigned.item.tile * kKeyTileRows + consumer * kConsumerKeys + mine.row;
     const float log2_scale = arguments.shape.scale * kLog2E;
-    const int begin_at = statistic_place(own ? Statistic::own_begin : Statistic::context_begin);
+    const int begins = statistic_place(own ? Statistic::own_begin : Statistic::context_begin);
     const std::uint32_t keys = layout.key() + consumer * kConsumerKeys * 128;
     const std::uint32_t values = layout.value() + consumer * kConsumerKeys * 128;
-    const bool elected = threadIdx.x % kWarpgroup == 0;
 #pragma unroll
     for (int i = 0; i < head_dim / 2; ++i) grad_key[i] = grad_value[i] = 0;
     if (assigned.item.length() > 0) layout.keys_full().wait(0);
-    RingPlace<kStages> place;
-    for (int which = 0;; which ^= 1) {
+    for (RingPlace<kStages> place;; place.advance()) {
       layout.full(place.slot).wait(place.parity);
-      const KeyStep step = layout.step(place.slot);
+      const KeyStep& step = layout.step(place.slot);
       if (step.last) break;
-      const float* statistics = layout.statistics(place.slot) + columns;
-      float p[32], ds[32];
-      std::uint32_t packed[4][4], packed_ds[4][4];
-      wgmma_fence();
-      issue(p, keys, layout.query(place.slot));
-      issue(ds, values, layout.grad_output(place.slot));
-      wgmma_wait<1>();
-      hold(p);
-#pragma unroll
-      for (int i = 0; i < 32; i += 4) {
-        const float2 sums =
-            *reinterpret_cast<const float2*>(statistics + statistic_place(Statistic::log2_sum_exp) + i * 2);
-        p[i] = exp2_fast(fmaf(p[i], log2_scale, -sums.x));
-        p[i + 1] = exp2_fast(fmaf(p[i + 1], log2_scale, -sums.y));
-        p[i + 2] = exp2_fast(fmaf(p[i + 2], log2_scale, -sums.x));
-        p[i + 3] = exp2_fast(fmaf(p[i + 3], log2_scale, -sums.y));
+      const std::int32_t store_at = step.store_at[consumer];
+      bf16* to = grad_scores + static_cast<std::int64_t>(store_at) * (kConsumerKeys * kQueryTileRows);
+      std::uint32_t packed[4][4], packed_ds[4][4] = {};
+      if (step.visible[consumer]) {
+        const float* statistics = layout.statistics(place.slot) + mine.column;
+        float p[32], ds[32];
+        wgmma_fence();
+        issue(p, keys, layout.query(place.slot));
+        issue(ds, values, layout.grad_output(place.slot));
+        wgmma_wait<1>();
+        hold(p);
+        soften(p, statistics, log2_scale);
+        if (step.masked) mask(p, statistics + begins, my_key);
+        pack(p, packed);
+        wgmma_wait<0>();
+        issue_sum(grad_value, packed, layout.grad_output(place.slot));
+        hold(ds);  // after the product was issued, so that the arithmetic below runs beside it
+        differentiate(ds, p, statistics);
+        pack(ds, packed_ds);
+        issue_sum(grad_key, packed_ds, layout.query(place.slot));
+        if (store_at >= 0) send(packed_ds, to);
+        wgmma_wait<0>();
+        hold(grad_value);
+        hold(grad_key);
+      } else if (store_at >= 0) {
+        send(packed_ds, to);
       }
-      if (step.masked) {
-#pragma unroll
-        for (int i = 0; i < 32; i += 4) {
-          const int2 begin = *reinterpret_cast<const int2*>(statistics + begin_at + i * 2);
-          const int2 end = *reinterpret_cast<const int2*>(statistics + begin_at + kQueryTileRows + i * 2);
-          if (my_key < begin.x || my_key >= end.x) p[i] = 0;
-          if (my_key < begin.y || my_key >= end.y) p[i + 1] = 0;
-          if (my_key + 8 < begin.x || my_key + 8 >= end.x) p[i + 2] = 0;
-          if (my_key + 8 < begin.y || my_key + 8 >= end.y) p[i + 3] = 0;
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < 16; ++i) packed[i / 4][i % 4] = pack_bf16(p[2 * i], p[2 * i + 1]);
-      wgmma_wait<0>();
-      issue_sum(grad_value, packed, layout.grad_output(place.slot));
-      hold(ds);  // after the product was issued, so that the arithmetic below runs beside it
-#pragma unroll
-      for (int i = 0; i < 32; i += 4) {
-        const float2 delta =
-            *reinterpret_cast<const float2*>(statistics + statistic_place(Statistic::delta) + i * 2);
-        ds[i] = p[i] * (ds[i] - delta.x);
-        ds[i + 1] = p[i + 1] * (ds[i + 1] - delta.y);
-        ds[i + 2] = p[i + 2] * (ds[i + 2] - delta.x);
-        ds[i + 3] = p[i + 3] * (ds[i + 3] - delta.y);
-      }
-#pragma unroll
-      for (int i = 0; i < 16; ++i) packed_ds[i / 4][i % 4] = pack_bf16(ds[2 * i], ds[2 * i + 1]);
-      issue_sum(grad_key, packed_ds, layout.query(place.slot));
-      if (step.store_at >= 0) {
-        stage_grad_scores(layout.staging(consumer, which), packed_ds);
-        fence_async_proxy();
-        if (elected)
-          wait_stores_read<0>();  // of the step before: the barrier frees its staging for the next step
-        named_barrier(1 + consumer, kWarpgroup);
-        if (elected) {
-          store_bytes(grad_scores + step.store_at + consumer * kGroupTiles * kConsumerKeys * kQueryTileRows,
-                      layout.staging(consumer, which), Layout::kStagingBytes);
-          commit_stores();
-        }
-      }
-      wgmma_wait<0>();
-      hold(grad_value);
-      hold(grad_key);
       __syncwarp();
-      if (lane == 0) layout.free(place.slot).arrive();
-      place.advance();
+      if (threadIdx.x % 32 == 0) layout.free(place.slot).arrive();
     }
-    if (elected) wait_stores();
+    if (threadIdx.x % kWarpgroup == 0) wait_stores();
   }
 
   __device__ void store(const Assignment& assigned) {
@@ -306,7 +343,7 @@ struct KeyGradientScratch {
   const float* statistics;
   bf16* grad_scores;
   float* partial_sums;
-  std::int64_t capacity_tiles;
+  std::int64_t capacity_slices;
   std::int32_t round;
 };
 
@@ -316,7 +353,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                                const __grid_constant__ AttentionBackward<bf16> arguments,
                                const __grid_constant__ AttentionPlan plan,
                                const __grid_constant__ KeyGradientScratch scratch) {
-  const Assignment assigned = assign(plan, scratch.round, scratch.capacity_tiles);
+  const Assignment assigned = assign(plan, scratch.round, scratch.capacity_slices);
   if (assigned.head < 0) return;
   extern __shared__ unsigned char shared[];
   const std::uint32_t start = shared_address(shared), base = (start + 1023) & ~1023u;
@@ -336,7 +373,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
     const int consumer = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroup, 0) - 1;
-    KeyGradientConsumer<head_dim> state{layout, arguments, consumer};
+    KeyGradientConsumer<head_dim> state{layout, arguments, consumer, 0};
     state.run(assigned, scratch.grad_scores);
     if (assigned.item.part < 0) {
       state.store(assigned);
@@ -346,36 +383,39 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 }
 
-// One block of threads per split tile and kv head adds the parts in order.
+// Blocks of threads for each split tile and kv head add the parts in order, kSumsPerThread sums of dk and dv a thread.
+constexpr int kSumsPerThread = 4;
+
 template <int head_dim>
 __global__ void __launch_bounds__(kConsumers* kWarpgroup)
     add_parts_kernel(AttentionBackward<bf16> arguments, AttentionPlan plan, float* partial_sums) {
   if (static_cast<std::int32_t>(blockIdx.x) >= plan.counts.data->splits) return;
   const SplitTile split = plan.splits.data[blockIdx.x];
-  const auto head = static_cast<std::int32_t>(blockIdx.y);
+  const auto head = static_cast<std::int32_t>(blockIdx.y),
+             first = static_cast<std::int32_t>(blockIdx.z) * kSumsPerThread;
   const int consumer = threadIdx.x / kWarpgroup;
   const float* from = part_sums<head_dim>(partial_sums, plan, head, split.first_part) +
-                      consumer * (head_dim / 2) * kWarpgroup + threadIdx.x % kWarpgroup;
+                      (consumer * (head_dim / 2) + first) * kWarpgroup + threadIdx.x % kWarpgroup;
   constexpr int kMatrix = kKeyTileRows * head_dim;
-  for (int i = 0; i < head_dim / 2; i += 2) {
-    float key[2] = {}, value[2] = {};
-    for (std::int32_t part = 0; part < split.parts; ++part) {
+  float key[kSumsPerThread] = {}, value[kSumsPerThread] = {};
+  for (std::int32_t part = 0; part < split.parts; ++part, from += 2 * kMatrix) {
 #pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const float* at = from + static_cast<std::int64_t>(part) * 2 * kMatrix + (i + j) * kWarpgroup;
-        key[j] += at[0];
-        value[j] += at[kMatrix];
-      }
+    for (int i = 0; i < kSumsPerThread; ++i) {
+      key[i] += from[i * kWarpgroup];
+      value[i] += from[kMatrix + i * kWarpgroup];
     }
-    const FragmentPlace at = fragment_place(i);
+  }
+  const float scale = arguments.shape.scale;
+#pragma unroll
+  for (int i = 0; i < kSumsPerThread; i += 2) {
+    const FragmentPlace at = fragment_place(first + i);
     const std::int32_t row = split.tile * kKeyTileRows + consumer * kConsumerKeys + at.row;
     if (row >= arguments.grad_context_key.rows) continue;
     const std::int64_t column = static_cast<std::int64_t>(head) * head_dim + at.column;
-    const float scale = arguments.shape.scale;
     *reinterpret_cast<std::uint32_t*>(arguments.grad_context_key.row(row) + column) =
-        pack_bf16(key[0] * scale, key[1] * scale);
+        pack_bf16(key[i] * scale, key[i + 1] * scale);
     *reinterpret_cast<std::uint32_t*>(arguments.grad_context_value.row(row) + column) =
-        pack_bf16(value[0], value[1]);
+        pack_bf16(value[i], value[i + 1]);
   }
 }
 
@@ -394,7 +434,7 @@ void launch(const AttentionBackward<bf16>& arguments, const AttentionPlan& plan,
   KeyGradientScratch used{.statistics = scratch.statistics.data,
                           .grad_scores = scratch.grad_scores.data,
                           .partial_sums = scratch.partial_sums.data,
-                          .capacity_tiles = scratch.grad_scores.size / kGradScoreTile};
+                          .capacity_slices = scratch.grad_scores.size / kGradScoreSlice};
   for (std::int32_t round = 0; round < rounds; ++round) {
     used.round = round;
     hopper_key_gradient_kernel<head_dim>
@@ -404,8 +444,8 @@ void launch(const AttentionBackward<bf16>& arguments, const AttentionPlan& plan,
     launch_hopper_query_gradient(arguments, plan, scratch, round, stream);
   }
   add_parts_kernel<head_dim>
-      <<<dim3(static_cast<unsigned>(plan.capacity.splits), kv_heads), kConsumers * kWarpgroup, 0, stream>>>(
-          arguments, plan, scratch.partial_sums.data);
+      <<<dim3(static_cast<unsigned>(plan.capacity.splits), kv_heads, head_dim / 2 / kSumsPerThread),
+         kConsumers * kWarpgroup, 0, stream>>>(arguments, plan, scratch.partial_sums.data);
   check_launch("attention sums of parts");
 }
 
@@ -414,8 +454,8 @@ void launch(const AttentionBackward<bf16>& arguments, const AttentionPlan& plan,
 void launch_hopper_backward(const AttentionBackward<bf16>& arguments, const AttentionPlan& plan,
                             const AttentionGradientScratch& scratch, cudaStream_t stream) {
   // A round takes at least `heads`, whatever the intervals are.
-  const std::int64_t most = most_grad_score_tiles(plan.budget);
-  const std::int64_t capacity = scratch.grad_scores.size / kGradScoreTile;
+  const std::int64_t most = most_grad_score_slices(plan.budget);
+  const std::int64_t capacity = scratch.grad_scores.size / kGradScoreSlice;
   const std::int64_t heads = std::max<std::int64_t>(1, capacity / std::max<std::int64_t>(1, most));
   const auto rounds = static_cast<std::int32_t>(div_ceil(arguments.shape.kv_heads, heads));
   if (arguments.shape.head_dim == 128) {

@@ -27,9 +27,6 @@ __device__ inline void store_matrices(std::uint32_t address, const std::uint32_t
                : "memory");
 }
 
-// Key tiles of ds that no intervals can exceed, for one kv head.
-std::int64_t most_grad_score_tiles(const AttentionBudget& budget);
-
 // grad_query of the round's kv heads from ds.
 void launch_hopper_query_gradient(const AttentionBackward<bf16>& arguments, const AttentionPlan& plan,
                                   const AttentionGradientScratch& scratch, std::int32_t round,

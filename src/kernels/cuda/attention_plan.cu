@@ -47,11 +47,17 @@ __device__ QueryTile merged(const AttentionPlan& plan, std::int32_t first, std::
   return all;
 }
 
+// Shared memory of every ranking.
+constexpr std::int32_t kCached = 4096;
+__device__ std::int32_t* rank_cache() {
+  __shared__ std::int32_t cached[kCached];
+  return cached;
+}
+
 // place(index, rank) for every index: the rank in the order of longest first, equal lengths by index.
 template <typename Place>
 __device__ void rank_longest_first(const std::int32_t* lengths, std::int32_t count, const Place& place) {
-  constexpr std::int32_t kCached = 4096;
-  __shared__ std::int32_t cached[kCached];
+  std::int32_t* cached = rank_cache();
   for (std::int32_t base = 0; base < count; base += kPlanThreads) {
     const std::int32_t i = base + threadIdx.x;
     const std::int32_t length = i < count ? lengths[i] : 0;
@@ -61,7 +67,8 @@ __device__ void rank_longest_first(const std::int32_t* lengths, std::int32_t cou
       __syncthreads();
       for (std::int32_t j = threadIdx.x; j < here; j += kPlanThreads) cached[j] = lengths[first + j];
       __syncthreads();
-      // An equal length comes before when its index is lower.
+      if (base + static_cast<std::int32_t>(threadIdx.x / 32 * 32) >= count) continue;
+        // An equal length comes before when its index is lower.
 #pragma unroll 8
       for (std::int32_t j = 0; j < here; ++j) rank += cached[j] + (first + j < i) > length;
     }
@@ -95,10 +102,10 @@ __device__ void order_forward_tiles(const AttentionPlan& plan) {
   const std::int32_t count = plan.capacity.forward_tiles;
   const std::int32_t tiles = plan.forward_tile_rows / kQueryTileRows;
   for (std::int32_t item = threadIdx.x; item < count; item += kPlanThreads) {
-    plan.lengths.data[item] = merged(plan, item * tiles, tiles).context.tiles(kKeyTileRows).count();
+    plan.forward_lengths.data[item] = merged(plan, item * tiles, tiles).context.tiles(kKeyTileRows).count();
   }
   __syncthreads();
-  rank_longest_first(plan.lengths.data, count,
+  rank_longest_first(plan.forward_lengths.data, count,
                      [&](std::int32_t item, std::int32_t rank) { plan.forward_order.data[rank] = item; });
 }
 
@@ -108,14 +115,14 @@ __device__ void make_groups(const AttentionPlan& plan, PlanCounts& counts) {
     QueryGroup group;
     if (g < plan.capacity.groups) {
       const QueryTile all = merged(plan, g * kGroupTiles, kGroupTiles);
-      group = {all.context.tiles(kKeyTileRows), all.own.tiles(kKeyTileRows), 0};
+      group = {all.context.tiles(kKeySliceRows), all.own.tiles(kKeySliceRows), 0};
     }
     std::int32_t total = 0;
-    group.offset = counts.stored_key_tiles + exclusive_sum(group.key_tiles(), total);
-    counts.stored_key_tiles += total;
+    group.offset = counts.stored_slices + exclusive_sum(group.slices(), total);
+    counts.stored_slices += total;
     if (g < plan.capacity.groups) {
       plan.groups.data[g] = group;
-      plan.lengths.data[g] = group.key_tiles();
+      plan.lengths.data[g] = group.slices();
     }
   }
   __syncthreads();
@@ -123,32 +130,38 @@ __device__ void make_groups(const AttentionPlan& plan, PlanCounts& counts) {
                      [&](std::int32_t g, std::int32_t rank) { plan.group_order.data[rank] = g; });
 }
 
-// One warp finds which groups see the key tile.
-__device__ KeyItem whole_item(const AttentionPlan& plan, std::int32_t index) {
-  const bool own = index >= plan.capacity.context_tiles;
-  KeyItem item{own ? KeySource::own : KeySource::context, own ? index - plan.capacity.context_tiles : index};
-  std::int32_t first = std::numeric_limits<std::int32_t>::max(), last = 0;
-  for (std::int32_t g = threadIdx.x % 32; g < plan.capacity.groups; g += 32) {
-    if (!plan.groups.data[g].sees(item.source, item.tile)) continue;
-    first = min(first, g);
-    last = g + 1;
+// Each key tile's first and last group that sees it: a warp per group offers it to the tiles in its ranges.
+__device__ void find_groups(const AttentionPlan& plan) {
+  const std::int32_t tiles = plan.capacity.context_tiles + plan.capacity.own_tiles;
+  for (std::int32_t index = threadIdx.x; index < tiles; index += kPlanThreads) {
+    const bool own = index >= plan.capacity.context_tiles;
+    plan.unsorted.data[index] = {own ? KeySource::own : KeySource::context,
+                                 own ? index - plan.capacity.context_tiles : index,
+                                 std::numeric_limits<std::int32_t>::max(), 0};
   }
-  first = __reduce_min_sync(kFullMask, first);
-  last = __reduce_max_sync(kFullMask, last);
-  if (first < last) {
-    item.first_group = first;
-    item.last_group = last;
+  __syncthreads();
+  const auto offer = [&](TileRange slices, std::int32_t first_item, std::int32_t group) {
+    const std::int32_t last = (slices.last + kTileSlices - 1) / kTileSlices;
+    for (std::int32_t tile = slices.first / kTileSlices + threadIdx.x % 32; tile < last; tile += 32) {
+      atomicMin(&plan.unsorted.data[first_item + tile].first_group, group);
+      atomicMax(&plan.unsorted.data[first_item + tile].last_group, group + 1);
+    }
+  };
+  for (std::int32_t g = threadIdx.x / 32; g < plan.capacity.groups; g += kPlanThreads / 32) {
+    offer(plan.groups.data[g].context, 0, g);
+    offer(plan.groups.data[g].own, plan.capacity.context_tiles, g);
   }
-  return item;
+  __syncthreads();
+  for (std::int32_t index = threadIdx.x; index < tiles; index += kPlanThreads) {
+    KeyItem& item = plan.unsorted.data[index];
+    if (item.last_group == 0) item.first_group = 0;
+  }
+  __syncthreads();
 }
 
 __device__ void make_items(const AttentionPlan& plan, PlanCounts& counts) {
   const std::int32_t tiles = plan.capacity.context_tiles + plan.capacity.own_tiles;
-  for (std::int32_t index = threadIdx.x / 32; index < tiles; index += kPlanThreads / 32) {
-    const KeyItem item = whole_item(plan, index);
-    if (threadIdx.x % 32 == 0) plan.unsorted.data[index] = item;
-  }
-  __syncthreads();
+  find_groups(plan);
   std::int64_t total_length = 0;
   for (std::int32_t first = 0; first < tiles; first += kPlanThreads) {
     const std::int32_t index = first + threadIdx.x;
@@ -188,13 +201,17 @@ __device__ void make_items(const AttentionPlan& plan, PlanCounts& counts) {
                      [&](std::int32_t i, std::int32_t rank) { plan.items.data[rank] = parts[i]; });
 }
 
+// Two blocks: the forward order, and all that the backward pass needs.
 __global__ void __launch_bounds__(kPlanThreads) plan_kernel(AttentionPlan plan) {
+  if (blockIdx.x == 0) {
+    order_forward_tiles(plan);
+    if (threadIdx.x < 2) plan.tickets.data[threadIdx.x] = 0;
+    return;
+  }
   PlanCounts counts;
-  order_forward_tiles(plan);
   make_groups(plan, counts);
   make_items(plan, counts);
   if (threadIdx.x == 0) plan.counts.data[0] = counts;
-  if (threadIdx.x < 2) plan.tickets.data[threadIdx.x] = 0;
 }
 
 }  // namespace
@@ -218,8 +235,8 @@ AttentionPlan carve_attention_plan(Carver& carver, const AttentionBudget& budget
   plan.splits = carver.vector<SplitTile>(capacity.splits);
   plan.counts = carver.vector<PlanCounts>(1);
   plan.unsorted = carver.vector<KeyItem>(2 * static_cast<std::int64_t>(capacity.key_items));
-  plan.lengths =
-      carver.vector<std::int32_t>(std::max({capacity.forward_tiles, capacity.key_items, capacity.groups}));
+  plan.forward_lengths = carver.vector<std::int32_t>(capacity.forward_tiles);
+  plan.lengths = carver.vector<std::int32_t>(std::max(capacity.key_items, capacity.groups));
   plan.tickets = carver.vector<std::int32_t>(2);
   return plan;
 }
@@ -231,7 +248,7 @@ void fill_attention_plan(const AttentionPlan& plan, const ContextIntervals& inte
   const int blocks = static_cast<int>(div_ceil(plan.capacity.query_tiles, kTileThreads / 32));
   tile_bounds_kernel<<<blocks, kTileThreads, 0, stream>>>(plan, intervals);
   check_launch("attention tile bounds");
-  plan_kernel<<<1, kPlanThreads, 0, stream>>>(plan);
+  plan_kernel<<<plan.budget.gradients ? 2 : 1, kPlanThreads, 0, stream>>>(plan);
   check_launch("attention plan");
 }
 

@@ -9,6 +9,18 @@ namespace draftsmith::cuda {
 
 inline constexpr int kPortableThreads = 128;
 
+// Division of numbers below 2^32 by one below 64, as a product: loops that load packed rows divide for every 16
+// bytes.
+struct Divisor {
+  std::uint64_t reciprocal;
+
+  __device__ explicit Divisor(std::int32_t by)
+      : reciprocal((std::uint64_t{1} << 40) / static_cast<std::uint64_t>(by) + 1) {}
+  __device__ std::int32_t divide(std::int32_t value) const {
+    return static_cast<std::int32_t>(static_cast<std::uint64_t>(value) * reciprocal >> 40);
+  }
+};
+
 template <int head_dim>
 struct PaddedTile {
   static constexpr int kPitch = head_dim * 2 + 16;  // bytes
@@ -30,16 +42,17 @@ struct PaddedTile {
     }
   }
 
-  // Packed rows [first, first + rows).
+  // Packed rows [first, first + rows); `heads` divides by packed.heads.
   template <int rows, int threads>
   __device__ void load_packed(const Matrix<const bf16>& matrix, const PackedRows& packed,
-                              std::int32_t first) const {
+                              const Divisor& heads, std::int32_t first) const {
     for (int i = threadIdx.x; i < rows * kChunks; i += threads) {
       const int row = i / kChunks, chunk = i % kChunks;
       const bool inside = packed.inside(first + row);
-      const std::int32_t place = inside ? first + row : 0;
-      const bf16* from = matrix.data + packed.token(place) * matrix.stride +
-                         static_cast<std::int64_t>(packed.head(place)) * head_dim + chunk * 8;
+      const std::int32_t place = inside ? first + row : 0, token = heads.divide(place);
+      const std::int32_t head = packed.kv_head * packed.heads + place - token * packed.heads;
+      const bf16* from =
+          matrix.data + token * matrix.stride + static_cast<std::int64_t>(head) * head_dim + chunk * 8;
       copy_async(base + row * kPitch + chunk * 16, from, inside);
     }
   }

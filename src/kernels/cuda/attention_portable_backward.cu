@@ -85,9 +85,14 @@ struct KeyGradientLayout {
   static constexpr int kStages = head_dim > 128 ? 1 : 2;
   static constexpr int kKeyBytes = Tile::bytes(kKeys);
   static constexpr int kRowBytes = Tile::bytes(kStepRows);
-  static constexpr int kBytes = 2 * kKeyBytes + 2 * kStages * kRowBytes;
+  static constexpr int kStatisticsAt = 2 * kKeyBytes + 2 * kStages * kRowBytes;
+  static constexpr int kStatisticStageBytes = static_cast<int>(Statistic::count) * kStepRows * 4;
+  static constexpr int kBytes = kStatisticsAt + kStages * kStatisticStageBytes;
 
   std::uint32_t base;
+  __device__ std::uint32_t statistics_address(int stage) const {
+    return base + kStatisticsAt + stage * kStatisticStageBytes;
+  }
   __device__ Tile key() const { return {base}; }
   __device__ Tile value() const { return {base + kKeyBytes}; }
   __device__ Tile query(int stage) const { return {base + 2 * kKeyBytes + 2 * stage * kRowBytes}; }
@@ -96,16 +101,31 @@ struct KeyGradientLayout {
   }
 };
 
-// The next step's rows, in units of kStepRows, from `step` on whose tile sees any of the keys; or `steps`.
-__device__ std::int32_t next_step(const AttentionPlan& plan, bool own, std::int32_t first, std::int32_t keys,
-                                  std::int32_t step, std::int32_t steps) {
-  constexpr std::int32_t kPerTile = kQueryTileRows / kStepRows;
-  while (step < steps) {
-    const QueryTile& tile = plan.tiles.data[step / kPerTile];
-    if ((own ? tile.own : tile.context).sees_any(first, keys)) break;
-    step = (step / kPerTile + 1) * kPerTile;
+// The statistics of kStepRows packed rows from `row` on, [statistics, kStepRows].
+__device__ void load_statistics(std::uint32_t to, const float* of_head, std::int32_t row) {
+  constexpr int kChunks = kStepRows / 4, kAll = static_cast<int>(Statistic::count) * kChunks;
+  if (threadIdx.x >= kAll) return;
+  const int which = threadIdx.x / kChunks, chunk = threadIdx.x % kChunks;
+  const float* from = of_head + static_cast<std::int64_t>(row / kQueryTileRows) * kStatisticFloats +
+                      which * kQueryTileRows + row % kQueryTileRows + chunk * 4;
+  copy_async(to + threadIdx.x * 16, from, true);
+}
+
+// The steps of kStepRows packed rows from the first to the last tile that sees any of the keys. All threads ask.
+__device__ TileRange visible_steps(const AttentionPlan& plan, bool own, std::int32_t first,
+                                   std::int32_t keys) {
+  __shared__ TileRange range;
+  if (threadIdx.x == 0) range = {plan.capacity.query_tiles, 0};
+  __syncthreads();
+  for (std::int32_t i = threadIdx.x; i < plan.capacity.query_tiles; i += kPortableThreads) {
+    const QueryTile& tile = plan.tiles.data[i];
+    if (!(own ? tile.own : tile.context).sees_any(first, keys)) continue;
+    atomicMin(&range.first, i);
+    atomicMax(&range.last, i + 1);
   }
-  return step;
+  __syncthreads();
+  constexpr std::int32_t kPerTile = kQueryTileRows / kStepRows;
+  return {range.first * kPerTile, range.last * kPerTile};
 }
 
 template <int head_dim>
@@ -130,18 +150,20 @@ __global__ void __launch_bounds__(kPortableThreads)
   layout.key().template load<Layout::kKeys, kPortableThreads>(keys, first_key, limit, column);
   layout.value().template load<Layout::kKeys, kPortableThreads>(values, first_key, limit, column);
 
-  const std::int32_t steps = plan.capacity.query_tiles * (kQueryTileRows / kStepRows);
+  const TileRange steps = visible_steps(plan, own, first_key, Layout::kKeys);
+  const Divisor heads(packed.heads);
+  const float* of_head =
+      statistics + static_cast<std::int64_t>(blockIdx.y) * plan.capacity.query_tiles * kStatisticFloats;
   const auto load = [&](std::int32_t step, int stage) {
-    if (step < steps) {
-      layout.query(stage).template load_packed<kStepRows, kPortableThreads>(arguments.query, packed,
-                                                                            step * kStepRows);
+    if (step < steps.last) {
+      const std::int32_t row = step * kStepRows;
+      layout.query(stage).template load_packed<kStepRows, kPortableThreads>(arguments.query, packed, heads,
+                                                                            row);
       layout.grad_output(stage).template load_packed<kStepRows, kPortableThreads>(arguments.grad_output,
-                                                                                  packed, step * kStepRows);
+                                                                                  packed, heads, row);
+      load_statistics(layout.statistics_address(stage), of_head, row);
     }
     commit_copies();
-  };
-  const auto next = [&](std::int32_t step) {
-    return next_step(plan, own, first_key, Layout::kKeys, step, steps);
   };
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -149,13 +171,11 @@ __global__ void __launch_bounds__(kPortableThreads)
   const std::int32_t my_keys[2] = {first_key + key_row + lane / 4, first_key + key_row + lane / 4 + 8};
   const float log2_scale = shape.scale * kLog2E;
   float grad_key[Layout::kColumns / 8][4] = {}, grad_value[Layout::kColumns / 8][4] = {};
-  std::int32_t step = next(0);
-  int stage = 0;
-  if (kStages == 2) load(step, 0);
-  while (step < steps) {
-    const std::int32_t following = next(step + 1);
+  if (kStages == 2) load(steps.first, 0);
+  for (std::int32_t step = steps.first; step < steps.last; ++step) {
+    const int stage = kStages == 2 ? (step - steps.first) % 2 : 0;
     if (kStages == 2) {
-      load(following, stage ^ 1);
+      load(step + 1, stage ^ 1);
       wait_copies<1>();
     } else {
       load(step, 0);
@@ -165,30 +185,25 @@ __global__ void __launch_bounds__(kPortableThreads)
     float p[kStepRows / 8][4], ds[kStepRows / 8][4];
     multiply_rows<head_dim, kStepRows / 8>(p, layout.key(), key_row, layout.query(stage), 0);
     multiply_rows<head_dim, kStepRows / 8>(ds, layout.value(), key_row, layout.grad_output(stage), 0);
-    const float* of_tile = statistics +
-                           (static_cast<std::int64_t>(blockIdx.y) * plan.capacity.query_tiles +
-                            step / (kQueryTileRows / kStepRows)) *
-                               kStatisticFloats +
-                           step % (kQueryTileRows / kStepRows) * kStepRows;
-    const float* begin = of_tile + statistic_place(own ? Statistic::own_begin : Statistic::context_begin);
-    const float* end = of_tile + statistic_place(own ? Statistic::own_end : Statistic::context_end);
+    const auto* of_step =
+        reinterpret_cast<const float*>(shared + layout.statistics_address(stage) - layout.base);
+    const auto of = [&](Statistic which, int row) {
+      return of_step[static_cast<int>(which) * kStepRows + row];
+    };
+    const Statistic begin = own ? Statistic::own_begin : Statistic::context_begin;
+    const Statistic end = own ? Statistic::own_end : Statistic::context_end;
 #pragma unroll
     for (int i = 0; i < kStepRows / 2; ++i) {
       const int row = i / 4 * 8 + lane % 4 * 2 + i % 2;
       const std::int32_t key = my_keys[i / 2 % 2];
-      const bool visible = key >= __float_as_int(begin[row]) && key < __float_as_int(end[row]);
-      const float probability =
-          visible ? exp2_fast(fmaf(p[i / 4][i % 4], log2_scale,
-                                   -of_tile[statistic_place(Statistic::log2_sum_exp) + row]))
-                  : 0.0f;
-      p[i / 4][i % 4] = probability;
-      ds[i / 4][i % 4] = probability * (ds[i / 4][i % 4] - of_tile[statistic_place(Statistic::delta) + row]);
+      const bool visible = key >= __float_as_int(of(begin, row)) && key < __float_as_int(of(end, row));
+      const float exponent = fmaf(p[i / 4][i % 4], log2_scale, -of(Statistic::log2_sum_exp, row));
+      p[i / 4][i % 4] = visible ? exp2_fast(exponent) : 0.0f;
+      ds[i / 4][i % 4] = p[i / 4][i % 4] * (ds[i / 4][i % 4] - of(Statistic::delta, row));
     }
     add_products<head_dim>(grad_value, p, layout.grad_output(stage), 0, first_column);
     add_products<head_dim>(grad_key, ds, layout.query(stage), 0, first_column);
     __syncthreads();
-    step = following;
-    stage = kStages == 2 ? stage ^ 1 : 0;
   }
 
   const Matrix<bf16>& key_to = own ? arguments.grad_block_key : arguments.grad_context_key;
@@ -223,14 +238,14 @@ struct QueryGradientLayout {
   __device__ Tile value(int stage) const { return {base + 2 * kRowBytes + (2 * stage + 1) * kKeyBytes}; }
 };
 
-// skip_if_stored: key tiles that fit grad_scores, or 0 to run always.
+// skip_if_stored: key slices that fit grad_scores, or 0 to run always.
 template <int head_dim>
 __global__ void __launch_bounds__(kPortableThreads)
     portable_query_gradient_kernel(AttentionBackward<bf16> arguments, AttentionPlan plan,
                                    const float* statistics, std::int64_t skip_if_stored) {
   using Layout = QueryGradientLayout<head_dim>;
   constexpr int kKeys = Layout::kKeys, kStages = Layout::kStages;
-  if (skip_if_stored > 0 && heads_in_round(skip_if_stored, plan.counts.data->stored_key_tiles, 1) > 0) return;
+  if (skip_if_stored > 0 && heads_in_round(skip_if_stored, plan.counts.data->stored_slices, 1) > 0) return;
   extern __shared__ __align__(16) unsigned char shared[];
   const Layout layout{shared_address(shared)};
   const auto tile = static_cast<std::int32_t>(gridDim.x - 1 - blockIdx.x);
@@ -240,6 +255,7 @@ __global__ void __launch_bounds__(kPortableThreads)
                           static_cast<std::int32_t>(blockIdx.y)};
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.y) * head_dim;
   const std::int32_t first_row = tile * kQueryTileRows;
+  const Divisor heads(packed.heads);
   const KeyWalk<kKeys> walk(plan.tiles.data[tile]);
   const auto load = [&](std::int32_t step, int stage) {
     if (step < walk.steps()) {
@@ -251,9 +267,10 @@ __global__ void __launch_bounds__(kPortableThreads)
     }
     commit_copies();
   };
-  layout.query().template load_packed<kQueryTileRows, kPortableThreads>(arguments.query, packed, first_row);
+  layout.query().template load_packed<kQueryTileRows, kPortableThreads>(arguments.query, packed, heads,
+                                                                        first_row);
   layout.grad_output().template load_packed<kQueryTileRows, kPortableThreads>(arguments.grad_output, packed,
-                                                                              first_row);
+                                                                              heads, first_row);
   if (kStages == 2) load(0, 0);
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -343,7 +360,7 @@ void launch_portable_query_gradient(const AttentionBackward<bf16>& arguments, co
                                     cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(plan.capacity.query_tiles),
                   static_cast<unsigned>(arguments.shape.kv_heads));
-  const std::int64_t skip_if_stored = only_unless_stored ? scratch.grad_scores.size / kGradScoreTile : 0;
+  const std::int64_t skip_if_stored = only_unless_stored ? scratch.grad_scores.size / kGradScoreSlice : 0;
   with_head_dim(arguments.shape.head_dim, [&](auto head_dim) {
     portable_query_gradient_kernel<head_dim>
         <<<grid, kPortableThreads, QueryGradientLayout<head_dim>::kBytes, stream>>>(

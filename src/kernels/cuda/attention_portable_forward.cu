@@ -91,7 +91,8 @@ __global__ void __launch_bounds__(kPortableThreads)
     }
     commit_copies();
   };
-  layout.query().template load_packed<kQueryTileRows, kPortableThreads>(arguments.query, packed, first_row);
+  layout.query().template load_packed<kQueryTileRows, kPortableThreads>(arguments.query, packed,
+                                                                        Divisor(packed.heads), first_row);
   prefetch(0);
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -109,8 +110,8 @@ __global__ void __launch_bounds__(kPortableThreads)
     multiply_rows<head_dim, kKeys / 8>(scores, layout.query(), warp * 16, layout.key(step % 2), 0);
     const bool own = walk.is_own(step);
     const std::int32_t first = walk.first_key(step);
-    if (!(own ? bounds.own : bounds.context).sees_all(first, kKeys)) {
-      const RowInterval intervals[2] = {seen[0].of(own), seen[1].of(own)};
+    const RowInterval intervals[2] = {seen[0].of(own), seen[1].of(own)};
+    if (!(own ? bounds.own.sees_all(first, kKeys) : bounds.context.sees_all(first, kKeys))) {
 #pragma unroll
       for (int i = 0; i < kKeys / 2; ++i) {
         const RowInterval& interval = intervals[i / 2 % 2];

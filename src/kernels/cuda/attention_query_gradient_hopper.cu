@@ -12,9 +12,7 @@ constexpr int kConsumers = 2;
 constexpr int kTilesPerConsumer = kGroupTiles / kConsumers;
 constexpr int kConsumerWarps = 4 * kConsumers;
 constexpr int kThreads = (kConsumers + 1) * kWarpgroup;
-constexpr int kStepKeys = 64;
-constexpr int kStepsPerTile = kKeyTileRows / kStepKeys;
-constexpr int kTileBytes = kStepKeys * kQueryTileRows * 2;  // of ds: one step by one query tile
+constexpr int kTileBytes = kKeySliceRows * kQueryTileRows * 2;  // of ds: one step by one query tile
 
 struct QueryGradientMaps {
   CUtensorMap context_key, block_key;
@@ -24,7 +22,7 @@ template <int head_dim>
 struct QueryGradientLayout {
   static constexpr int kPanels = head_dim / kPanelColumns;
   static constexpr int kScoreBytes = kGroupTiles * kTileBytes;
-  static constexpr int kKeyBytes = kStepKeys * head_dim * 2;
+  static constexpr int kKeyBytes = kKeySliceRows * head_dim * 2;
   static constexpr int kStageBytes = kScoreBytes + kKeyBytes;
   static constexpr int kBarriersAt = kStages * kStageBytes;
   static constexpr int kBytes = kBarriersAt + 8 * 2 * kStages + 1024;
@@ -42,17 +40,17 @@ __device__ void produce(const QueryGradientLayout<head_dim>& layout, const Query
                         const QueryGroup& group, const bf16* scores, std::int32_t head) {
   using Layout = QueryGradientLayout<head_dim>;
   RingPlace<kStages> place;
-  const std::int32_t own_steps = group.own.count() * kStepsPerTile, steps = group.key_tiles() * kStepsPerTile;
+  const std::int32_t own_steps = group.own.count(), steps = group.slices();
   for (std::int32_t step = 0; step < steps; ++step) {
     const bool own = step < own_steps;
-    const std::int32_t row = own ? group.own.first * kKeyTileRows + step * kStepKeys
-                                 : group.context.first * kKeyTileRows + (step - own_steps) * kStepKeys;
+    const std::int32_t row =
+        (own ? group.own.first + step : group.context.first + step - own_steps) * kKeySliceRows;
     layout.free(place.slot).wait(place.parity ^ 1);
     const Mbarrier full = layout.full(place.slot);
     full.arrive_expecting(Layout::kStageBytes);
     load_bytes(layout.scores(place.slot), scores, Layout::kScoreBytes, full.address);
     for (int panel = 0; panel < Layout::kPanels; ++panel) {
-      load_box(layout.key(place.slot) + panel * kStepKeys * 128, own ? maps.block_key : maps.context_key,
+      load_box(layout.key(place.slot) + panel * kKeySliceRows * 128, own ? maps.block_key : maps.context_key,
                head * head_dim + panel * kPanelColumns, row, full.address);
     }
     scores += Layout::kScoreBytes / 2;
@@ -68,13 +66,13 @@ __device__ void consume(const QueryGradientLayout<head_dim>& layout, std::int32_
   for (std::int32_t step = 0; step < steps; ++step) {
     layout.full(place.slot).wait(place.parity);
     wgmma_fence();
-    const std::uint64_t right = describe(layout.key(place.slot), kStepKeys * 128);
+    const std::uint64_t right = describe(layout.key(place.slot), kKeySliceRows * 128);
 #pragma unroll
     for (int tile = 0; tile < kTilesPerConsumer; ++tile) {
       const std::uint64_t left = describe(
           layout.scores(place.slot) + (consumer * kTilesPerConsumer + tile) * kTileBytes, kTileBytes);
 #pragma unroll
-      for (int depth = 0; depth < kStepKeys / 16; ++depth) {
+      for (int depth = 0; depth < kKeySliceRows / 16; ++depth) {
         multiply<Lies::by_columns, Lies::by_columns>(sums[tile], left + further(depth * 2048),
                                                      right + further(depth * 2048), step > 0 || depth > 0);
       }
@@ -97,7 +95,7 @@ __device__ void consume(const QueryGradientLayout<head_dim>& layout, std::int32_
 
 struct QueryGradientScratch {
   const bf16* grad_scores;
-  std::int64_t capacity_tiles;
+  std::int64_t capacity_slices;
   std::int32_t round;
 };
 
@@ -107,9 +105,9 @@ __global__ void __launch_bounds__(kThreads, 1)
                                  const __grid_constant__ AttentionBackward<bf16> arguments,
                                  const __grid_constant__ AttentionPlan plan,
                                  const __grid_constant__ QueryGradientScratch scratch) {
-  const std::int32_t stored = plan.counts.data->stored_key_tiles;
+  const std::int32_t stored = plan.counts.data->stored_slices;
   const auto kv_heads = static_cast<std::int32_t>(arguments.shape.kv_heads);
-  const std::int32_t fitting = heads_in_round(scratch.capacity_tiles, stored, kv_heads);
+  const std::int32_t fitting = heads_in_round(scratch.capacity_slices, stored, kv_heads);
   const std::int32_t first_head = scratch.round * fitting, heads = min(fitting, kv_heads - first_head);
   const auto index = static_cast<std::int32_t>(blockIdx.x);
   if (heads <= 0 || index >= plan.capacity.groups * heads) return;
@@ -131,7 +129,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (threadIdx.x == 0) {
       const std::int64_t at =
-          (static_cast<std::int64_t>(place.head) * stored + group.offset) * kGradScoreTile;
+          (static_cast<std::int64_t>(place.head) * stored + group.offset) * kGradScoreSlice;
       produce<head_dim>(layout, maps, group, scratch.grad_scores + at, head);
     }
     return;
@@ -139,7 +137,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
   const int consumer = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroup, 0) - 1;
   float sums[kTilesPerConsumer][head_dim / 2];
-  consume<head_dim>(layout, group.key_tiles() * kStepsPerTile, sums, consumer);
+  consume<head_dim>(layout, group.slices(), sums, consumer);
   const PackedRows packed{static_cast<std::int32_t>(arguments.shape.query_heads / arguments.shape.kv_heads),
                           static_cast<std::int32_t>(arguments.query.rows), head};
   const float scale = arguments.shape.scale;
@@ -164,8 +162,8 @@ void launch(const AttentionBackward<bf16>& arguments, const AttentionPlan& plan,
             const QueryGradientScratch& scratch, cudaStream_t stream) {
   const bool has_blocks = arguments.shape.block_size > 0;
   const QueryGradientMaps maps{
-      .context_key = panel_map(arguments.context_key, kStepKeys),
-      .block_key = panel_map(has_blocks ? arguments.block_key : arguments.context_key, kStepKeys)};
+      .context_key = panel_map(arguments.context_key, kKeySliceRows),
+      .block_key = panel_map(has_blocks ? arguments.block_key : arguments.context_key, kKeySliceRows)};
   const auto blocks = static_cast<unsigned>(plan.capacity.groups * arguments.shape.kv_heads);
   hopper_query_gradient_kernel<head_dim>
       <<<blocks, kThreads, QueryGradientLayout<head_dim>::kBytes, stream>>>(maps, arguments, plan, scratch);
@@ -177,7 +175,7 @@ void launch_hopper_query_gradient(const AttentionBackward<bf16>& arguments, cons
                                   const AttentionGradientScratch& scratch, std::int32_t round,
                                   cudaStream_t stream) {
   const QueryGradientScratch used{.grad_scores = scratch.grad_scores.data,
-                                  .capacity_tiles = scratch.grad_scores.size / kGradScoreTile,
+                                  .capacity_slices = scratch.grad_scores.size / kGradScoreSlice,
                                   .round = round};
   if (arguments.shape.head_dim == 128) {
     launch<128>(arguments, plan, used, stream);

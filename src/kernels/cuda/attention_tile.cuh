@@ -57,12 +57,12 @@ void check_alignment(const Matrix<T>& matrix) {
                    "the fast attention kernels need rows on 16-byte boundaries");
 }
 
-// How many kv heads' ds a buffer of this many key tiles holds at once; 0: not one. The same on the device and
+// How many kv heads' ds a buffer of this many slices holds at once; 0: not one. The same on the device and
 // on the host, and every round of the backward pass asks anew.
-constexpr std::int32_t heads_in_round(std::int64_t capacity_tiles, std::int32_t stored_tiles,
+constexpr std::int32_t heads_in_round(std::int64_t capacity_slices, std::int32_t stored_slices,
                                       std::int32_t kv_heads) {
-  if (stored_tiles == 0) return kv_heads;
-  return static_cast<std::int32_t>(std::min<std::int64_t>(kv_heads, capacity_tiles / stored_tiles));
+  if (stored_slices == 0) return kv_heads;
+  return static_cast<std::int32_t>(std::min<std::int64_t>(kv_heads, capacity_slices / stored_slices));
 }
 
 // Work lists hold tiles of one kv head; launches walk them for all heads. Pairs of heads are outermost, so
@@ -76,8 +76,11 @@ constexpr ListPlace list_place(std::int32_t item, std::int32_t count, std::int32
   return {within / pair, item / (count * pair) * pair + within % pair};
 }
 
-// bf16 of one key tile by one group.
-inline constexpr std::int64_t kGradScoreTile = static_cast<std::int64_t>(kKeyTileRows) * kGroupRows;
+// bf16 of one key slice by one group.
+inline constexpr std::int64_t kGradScoreSlice = static_cast<std::int64_t>(kKeySliceRows) * kGroupRows;
+
+// Key slices of ds that no intervals can exceed, for one kv head.
+std::int64_t most_grad_score_slices(const AttentionBudget& budget);
 
 // Packed rows of a forward item.
 std::int32_t forward_tile_rows(AttentionPath path);

@@ -1,7 +1,7 @@
 // Proves the CUDA attention against its formula, on a machine that needs nothing but a driver:
-//   attention_check [quick]
-// quick leaves out the larger layouts and the repetitions, for compute-sanitizer. Exit code 1 when a check
-// fails.
+//   attention_check [quick | run]
+// quick leaves out the larger layouts and the repetitions; run computes the small layouts and compares nothing,
+// for compute-sanitizer. Exit code 1 when a check fails.
 #include <cmath>
 #include <cstdio>
 
@@ -194,7 +194,7 @@ void check_bits(const AttentionLayout& layout, cuda::AttentionPath path, int rep
   }
   if (path != cuda::AttentionPath::hopper) return;
   const PlanCounts counts = downloaded(run.plan.counts, 1)[0];
-  const std::int64_t head_bytes = std::int64_t{counts.stored_key_tiles} * kKeyTileRows * kGroupRows * 2;
+  const std::int64_t head_bytes = std::int64_t{counts.stored_slices} * kKeySliceRows * kGroupRows * 2;
   for (const std::int64_t bytes : {head_bytes, 3 * head_bytes}) {
     const AttentionRun capped(layout, path, 0, bytes);
     compute(capped);
@@ -214,6 +214,79 @@ void check_bits(const AttentionLayout& layout, cuda::AttentionPath path, int rep
   expect(std::sqrt(error) <= 0x1p-6 * std::sqrt(size), name, "recomputed query gradients agree");
   bits[1] = first[1];
   expect(bits == first, name, "key gradients do not depend on how query gradients are made");
+}
+
+// Any number of blocks of threads gives the same bits.
+void check_grids(const AttentionLayout& layout) {
+  AttentionRun run(layout, cuda::AttentionPath::hopper, 0, std::int64_t{1} << 40);
+  compute(run);
+  const auto first = result_bits(run);
+  for (const int blocks : {1, 7, 131}) {
+    run.plan.forward_blocks = blocks;
+    compute(run);
+    expect(result_bits(run) == first, layout.name, "the number of blocks of threads changes no bit");
+  }
+}
+
+// A captured step replayed with other intervals equals a step launched with them.
+void check_graph(const AttentionLayout& captured, const AttentionLayout& replayed, cuda::AttentionPath path) {
+  const AttentionRun wanted(replayed, path, 8, std::int64_t{1} << 40);
+  compute(wanted);
+  const AttentionRun run(captured, path, 8, std::int64_t{1} << 40);
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t step;
+  require(cudaStreamCreate(&stream), "a stream");
+  require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing");
+  cuda::fill_attention_plan(run.plan, run.intervals(), stream);
+  cuda::launch_attention_forward(run.forward_arguments(), run.plan, stream);
+  cuda::launch_attention_backward(run.backward_arguments(), run.plan, run.scratch, stream);
+  require(cudaStreamEndCapture(stream, &graph), "capturing");
+  require(cudaGraphInstantiate(&step, graph, 0), "a graph");
+  run.begin.upload(wanted.at.begin);
+  run.end.upload(wanted.at.end);
+  for (int i = 0; i < 3; ++i) {
+    run.poison();
+    require(cudaGraphLaunch(step, stream), "replaying");
+    require(cudaStreamSynchronize(stream), "replaying");
+    expect(result_bits(run) == result_bits(wanted), captured.name, "a replayed graph serves other intervals");
+  }
+}
+
+// A plan without gradients serves the same forward pass.
+void check_forward_only(const AttentionLayout& layout, cuda::AttentionPath path) {
+  AttentionRun run(layout, path, 8, std::int64_t{1} << 40);
+  compute(run);
+  const auto expected = bits(run.output);
+  const AttentionBudget budget{run.shape, run.rows(), run.at.context_rows, false};
+  Carver measure;
+  cuda::carve_attention_plan(measure, budget, path);
+  const DeviceArray<std::byte> memory(measure.peak());
+  Carver carver(memory.data(), measure.peak());
+  run.plan = cuda::carve_attention_plan(carver, budget, path);
+  run.poison();
+  run.fill_plan();
+  run.forward();
+  require(cudaDeviceSynchronize(), "attention");
+  expect(bits(run.output) == expected, layout.name, "a plan without gradients serves the same forward pass");
+}
+
+// Scores far beyond what exponentials hold.
+void check_extremes(const AttentionLayout& layout, cuda::AttentionPath path) {
+  const AttentionRun run(layout, path, 8, std::int64_t{1} << 40);
+  run.query.fill_normal(1, 80);
+  compute(run);
+  for (const DeviceMatrix* matrix : run.results()) {
+    const std::vector<bf16> values = matrix->memory.download();
+    bool finite = true;
+    for (std::int64_t row = 0; row < matrix->rows; ++row) {
+      for (std::int64_t column = 0; column < matrix->columns; ++column) {
+        finite = finite && std::isfinite(static_cast<float>(
+                               values[static_cast<std::size_t>(row * matrix->stride + column)]));
+      }
+    }
+    expect(finite, layout.name, "large scores overflow nothing");
+  }
 }
 
 std::vector<AttentionLayout> layouts() {
@@ -276,21 +349,42 @@ AttentionLayout large_layout() {
   return {"S 1500 N 130", 8, 2, 128, 16, false, {1500}, {random_anchors(1484, 130, 18)}};
 }
 
-int run_checks(bool quick) {
+// Loads the kernels; the card's compute capability.
+int prepare() {
   cudaDeviceProp properties{};
   require(cudaGetDeviceProperties(&properties, 0), "finding a GPU");
   cuda::prepare_attention(cuda::AttentionPath::portable);
   const int capability = properties.major * 10 + properties.minor;
   if (capability == 90) cuda::prepare_attention(cuda::AttentionPath::hopper);
+  return capability;
+}
+
+bool runs_on_hopper(const AttentionLayout& layout, int capability) {
+  const AttentionShape shape{.query_heads = layout.query_heads,
+                             .kv_heads = layout.kv_heads,
+                             .head_dim = layout.head_dim,
+                             .block_size = layout.block_size};
+  return cuda::choose_attention_path(shape, capability) == cuda::AttentionPath::hopper;
+}
+
+int run_only() {
+  const int capability = prepare();
+  for (const AttentionLayout& layout : layouts()) {
+    compute(AttentionRun(layout, cuda::AttentionPath::portable, 8, std::int64_t{1} << 40));
+    if (runs_on_hopper(layout, capability)) {
+      compute(AttentionRun(layout, cuda::AttentionPath::hopper, 8, std::int64_t{1} << 40));
+    }
+  }
+  return 0;
+}
+
+int run_checks(bool quick) {
+  const int capability = prepare();
   std::vector<AttentionLayout> all = layouts();
   if (!quick) all.push_back(large_layout());
   for (const AttentionLayout& layout : all) {
-    const AttentionShape shape{.query_heads = layout.query_heads,
-                               .kv_heads = layout.kv_heads,
-                               .head_dim = layout.head_dim,
-                               .block_size = layout.block_size};
     check_formula(layout, cuda::AttentionPath::portable);
-    if (cuda::choose_attention_path(shape, capability) == cuda::AttentionPath::hopper) {
+    if (runs_on_hopper(layout, capability)) {
       check_formula(layout, cuda::AttentionPath::hopper);
     }
   }
@@ -301,7 +395,16 @@ int run_checks(bool quick) {
     check_leaks(all[3], path, 40);
     check_leaks(all[14], path, 200);
     check_bits(all[3], path, quick ? 2 : 10);
+    check_extremes(all[3], path);
+    check_forward_only(all[3], path);
+    const AttentionLayout other{"", 8,     2,         128,
+                                16, false, {70, 333}, {random_anchors(60, 21, 4), random_anchors(300, 8, 5)}};
+    check_graph(all[3], other, path);
     if (!quick) check_bits(large_layout(), path, 20);
+  }
+  if (capability == 90) {
+    check_grids(all[3]);
+    if (!quick) check_grids(large_layout());
   }
   std::printf(failures == 0 ? "all checks hold\n" : "%d checks failed\n", failures);
   return failures == 0 ? 0 : 1;
@@ -311,5 +414,6 @@ int run_checks(bool quick) {
 }  // namespace draftsmith::test
 
 int main(int count, char** arguments) {
-  return draftsmith::test::run_checks(count > 1 && std::string(arguments[1]) == "quick");
+  const std::string mode = count > 1 ? arguments[1] : "";
+  return mode == "run" ? draftsmith::test::run_only() : draftsmith::test::run_checks(mode == "quick");
 }
