@@ -19,15 +19,18 @@ constexpr int kConsumerWarps = 4 * kConsumers;
 constexpr int kThreads = (kConsumers + 1) * kWarpgroup;
 
 struct KeyGradientMaps {
-  CUtensorMap query, grad_output, context_key, context_value, block_key, block_value;
+  CUtensorMap query, grad_output, statistics, context_key, context_value, block_key, block_value;
 };
 
-// What the producer says about a step.
+// What the producer says about a step. Consumers read it by one thread a warp, the one that frees the slot.
 struct alignas(16) KeyStep {
+  enum Flag : std::int32_t {
+    kLast = 1,     // nothing comes any more; the rest is void
+    kMasked = 2,   // some row does not see all of the keys
+    kVisible = 4,  // some row sees some keys of consumer 0; shifted left by one: of consumer 1
+  };
   std::int32_t store_at[kConsumers];  // of ds, in query tiles by key slices; < 0: not stored
-  bool visible[kConsumers];           // some row sees some of the consumer's keys
-  bool masked;                        // some row does not see all of the keys
-  bool last;                          // nothing comes any more; the other fields are void
+  std::int32_t flags;
 };
 
 template <int head_dim>
@@ -90,7 +93,7 @@ __device__ Assignment assign(const AttentionPlan& plan, std::int32_t round, std:
 // A query tile's rows and statistics into a slot.
 template <int head_dim>
 __device__ void load_rows(const KeyGradientLayout<head_dim>& layout, const KeyGradientMaps& maps,
-                          std::int32_t head, std::int32_t token, int slot, const float* statistics) {
+                          std::int32_t head, std::int32_t token, int slot, std::int32_t statistics) {
   using Layout = KeyGradientLayout<head_dim>;
   const Mbarrier full = layout.full(slot);
   full.arrive_expecting(Layout::kStageBytes);
@@ -99,12 +102,12 @@ __device__ void load_rows(const KeyGradientLayout<head_dim>& layout, const KeyGr
     load_box(layout.query(slot) + at, maps.query, column, head, token, full.address);
     load_box(layout.grad_output(slot) + at, maps.grad_output, column, head, token, full.address);
   }
-  load_bytes(layout.statistics_address(slot), statistics, kStatisticBytes, full.address);
+  load_box(layout.statistics_address(slot), maps.statistics, 0, statistics, full.address);
 }
 
 template <int head_dim>
 __device__ void produce(const KeyGradientLayout<head_dim>& layout, const KeyGradientMaps& maps,
-                        const AttentionPlan& plan, const float* statistics, const Assignment& assigned) {
+                        const AttentionPlan& plan, const Assignment& assigned) {
   using Layout = KeyGradientLayout<head_dim>;
   const KeyItem& item = assigned.item;
   const bool own = item.source == KeySource::own;
@@ -130,7 +133,7 @@ __device__ void produce(const KeyGradientLayout<head_dim>& layout, const KeyGrad
       const QueryTile* bounds = plan.tiles.data + tile;
       const IntervalBounds seen = *(own ? &bounds->own : &bounds->context);
       layout.free(place.slot).wait(place.parity ^ 1);
-      KeyStep& step = layout.step(place.slot);
+      KeyStep step{{}, seen.sees_all(first_key, kKeyTileRows) ? 0 : KeyStep::kMasked};
 #pragma unroll
       for (int consumer = 0; consumer < kConsumers; ++consumer) {
         const std::int32_t slice = item.tile * kTileSlices + consumer;
@@ -140,15 +143,13 @@ __device__ void produce(const KeyGradientLayout<head_dim>& layout, const KeyGrad
                              kGroupTiles +
                          tile % kGroupTiles
                    : -1;
-        step.visible[consumer] = seen.sees_any(slice * kKeySliceRows, kKeySliceRows);
+        if (seen.sees_any(slice * kKeySliceRows, kKeySliceRows)) step.flags |= KeyStep::kVisible << consumer;
       }
-      step.masked = !seen.sees_all(first_key, kKeyTileRows);
-      step.last = false;
+      layout.step(place.slot) = step;
       const Mbarrier full = layout.full(place.slot);
       if (seen.sees_any(first_key, kKeyTileRows)) {
         load_rows(layout, maps, assigned.head * heads, tile * kQueryTileRows / heads, place.slot,
-                  statistics + (static_cast<std::int64_t>(assigned.head) * plan.capacity.query_tiles + tile) *
-                                   kStatisticFloats);
+                  (assigned.head * plan.capacity.query_tiles + tile) * static_cast<int>(Statistic::count));
       } else {
         full.arrive();
       }
@@ -156,7 +157,7 @@ __device__ void produce(const KeyGradientLayout<head_dim>& layout, const KeyGrad
     }
   }
   layout.free(place.slot).wait(place.parity ^ 1);
-  layout.step(place.slot).last = true;
+  layout.step(place.slot).flags = KeyStep::kLast;
   layout.full(place.slot).arrive();
 }
 
@@ -270,12 +271,17 @@ struct KeyGradientConsumer {
     if (assigned.item.length() > 0) layout.keys_full().wait(0);
     for (RingPlace<kStages> place;; place.advance()) {
       layout.full(place.slot).wait(place.parity);
-      const KeyStep& step = layout.step(place.slot);
-      if (step.last) break;
-      const std::int32_t store_at = step.store_at[consumer];
+      std::int32_t store_at = 0, flags = 0;
+      if (threadIdx.x % 32 == 0) {
+        store_at = layout.step(place.slot).store_at[consumer];
+        flags = layout.step(place.slot).flags;
+      }
+      store_at = __shfl_sync(0xffffffffu, store_at, 0);
+      flags = __shfl_sync(0xffffffffu, flags, 0);
+      if (flags & KeyStep::kLast) break;
       bf16* to = grad_scores + static_cast<std::int64_t>(store_at) * (kConsumerKeys * kQueryTileRows);
       std::uint32_t packed[4][4], packed_ds[4][4] = {};
-      if (step.visible[consumer]) {
+      if (flags & KeyStep::kVisible << consumer) {
         const float* statistics = layout.statistics(place.slot) + mine.column;
         float p[32], ds[32];
         wgmma_fence();
@@ -284,7 +290,7 @@ struct KeyGradientConsumer {
         wgmma_wait<1>();
         hold(p);
         soften(p, statistics, log2_scale);
-        if (step.masked) mask(p, statistics + begins, my_key);
+        if (flags & KeyStep::kMasked) mask(p, statistics + begins, my_key);
         pack(p, packed);
         wgmma_wait<0>();
         issue_sum(grad_value, packed, layout.grad_output(place.slot));
@@ -340,7 +346,6 @@ __device__ float* part_sums(float* sums, const AttentionPlan& plan, std::int32_t
 }
 
 struct KeyGradientScratch {
-  const float* statistics;
   bf16* grad_scores;
   float* partial_sums;
   std::int64_t capacity_slices;
@@ -369,7 +374,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   if (threadIdx.x < kWarpgroup) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-    if (threadIdx.x == 0) produce<head_dim>(layout, maps, plan, scratch.statistics, assigned);
+    if (threadIdx.x == 0) produce<head_dim>(layout, maps, plan, assigned);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
     const int consumer = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroup, 0) - 1;
@@ -426,13 +431,13 @@ void launch(const AttentionBackward<bf16>& arguments, const AttentionPlan& plan,
   const KeyGradientMaps maps{
       .query = packed_panel_map(arguments.query, arguments.shape),
       .grad_output = packed_panel_map(arguments.grad_output, arguments.shape),
+      .statistics = statistics_map(scratch.statistics),
       .context_key = panel_map(arguments.context_key, kKeyTileRows),
       .context_value = panel_map(arguments.context_value, kKeyTileRows),
       .block_key = panel_map(has_blocks ? arguments.block_key : arguments.context_key, kKeyTileRows),
       .block_value = panel_map(has_blocks ? arguments.block_value : arguments.context_value, kKeyTileRows)};
   const auto kv_heads = static_cast<unsigned>(arguments.shape.kv_heads);
-  KeyGradientScratch used{.statistics = scratch.statistics.data,
-                          .grad_scores = scratch.grad_scores.data,
+  KeyGradientScratch used{.grad_scores = scratch.grad_scores.data,
                           .partial_sums = scratch.partial_sums.data,
                           .capacity_slices = scratch.grad_scores.size / kGradScoreSlice};
   for (std::int32_t round = 0; round < rounds; ++round) {

@@ -245,8 +245,7 @@ __device__ void consume(const ForwardLayout<head_dim>& layout, const AttentionFo
     named_barrier(1 + consumer, kWarpgroup);  // every warp's products have read the queries
     store_output<head_dim>(state.output, state.query, arguments, packed, first_row);
     fence_async_proxy();
-    __syncwarp();
-    state.release(layout.query_free());
+    layout.query_free().arrive();
   }
 }
 
@@ -260,7 +259,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const ForwardLayout<head_dim> layout{base, shared + (base - start)};
   if (threadIdx.x == 0) {
     layout.query_full().init(1);
-    layout.query_free().init(kConsumerWarps);
+    layout.query_free().init(kConsumers * kWarpgroup);
     for (int slot = 0; slot < kStages; ++slot) {
       layout.key_full(slot).init(1);
       layout.value_full(slot).init(1);

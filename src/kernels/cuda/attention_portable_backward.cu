@@ -37,23 +37,30 @@ __global__ void __launch_bounds__(kStatisticThreads)
                                kStatisticFloats;
   constexpr int kRowsAtOnce = kStatisticThreads / 16, kRows = kQueryTileRows / kRowsAtOnce;
   const int lane = threadIdx.x % 16, first_row = threadIdx.x / 16;
-  float delta[kRows];
+  constexpr int kChunks = (head_dim + 127) / 128;
+  uint4 output[kRows][kChunks], grad[kRows][kChunks];
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     const std::int32_t place =
         static_cast<std::int32_t>(blockIdx.x) * kQueryTileRows + first_row + i * kRowsAtOnce;
     const std::int32_t safe = packed.inside(place) ? place : 0;
-    const std::int64_t column = static_cast<std::int64_t>(packed.head(safe)) * head_dim;
-    const bf16* output = arguments.output.row(packed.token(safe)) + column;
-    const bf16* grad = arguments.grad_output.row(packed.token(safe)) + column;
+    const std::int64_t column = static_cast<std::int64_t>(packed.head(safe)) * head_dim + lane * 8;
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      const bool inside = chunk * 128 + lane * 8 < head_dim;
+      const std::int64_t at = column + (inside ? chunk * 128 : -lane * 8);
+      output[i][chunk] = *reinterpret_cast<const uint4*>(arguments.output.row(packed.token(safe)) + at);
+      grad[i][chunk] = *reinterpret_cast<const uint4*>(arguments.grad_output.row(packed.token(safe)) + at);
+      if (!inside) grad[i][chunk] = {};
+    }
+  }
+  float delta[kRows];
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
     delta[i] = 0;
 #pragma unroll
-    for (int chunk = 0; chunk < head_dim; chunk += 128) {
-      const int at = chunk + lane * 8;
-      if (at >= head_dim) break;
-      delta[i] = dot_products(*reinterpret_cast<const uint4*>(output + at),
-                              *reinterpret_cast<const uint4*>(grad + at), delta[i]);
-    }
+    for (int chunk = 0; chunk < kChunks; ++chunk)
+      delta[i] = dot_products(output[i][chunk], grad[i][chunk], delta[i]);
   }
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {

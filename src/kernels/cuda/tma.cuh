@@ -59,5 +59,7 @@ __device__ inline void wait_stores() { asm volatile("cp.async.bulk.wait_group 0;
 CUtensorMap panel_map(const Matrix<const bf16>& matrix, int rows);
 // A box of 64 packed rows by 64 columns of one kv head, of a matrix [tokens, query heads * head_dim].
 CUtensorMap packed_panel_map(const Matrix<const bf16>& matrix, const AttentionShape& shape);
+// The statistics of one query tile, as they lie.
+CUtensorMap statistics_map(const Vector<float>& statistics);
 
 }  // namespace draftsmith::cuda
