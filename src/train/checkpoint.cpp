@@ -179,10 +179,8 @@ void read_checkpoint_state(const fs::path& folder, const WeightTable& table, con
 CheckpointFolder newest_checkpoint(const RunFolder& folder) {
   const std::vector<CheckpointFolder> all = list_checkpoints(folder);
   if (all.empty()) {
-    throw Error(
-        fmt::format("{}: expected a complete checkpoint, found none; leave --resume out, or begin "
-                    "anew with --overwrite",
-                    folder.checkpoints().string()));
+    throw Error(fmt::format("{}: expected a complete checkpoint, found none; begin anew with --overwrite",
+                            folder.checkpoints().string()));
   }
   const auto damage = damage_of(all.back().path);
   if (!damage) return all.back();

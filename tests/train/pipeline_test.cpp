@@ -124,6 +124,23 @@ TEST(Pipeline, OneDrafterThreeTimesAndThreeDraftersOnceAgree) {
   }
 }
 
+TEST(Pipeline, SeveralThreadsOfADeviceGiveTheSameBitsEveryTime) {
+  if (!heap_counts().watched) GTEST_SKIP() << "the sanitizers cannot see into OpenMP's threads";
+  TinyRun once, again;
+  for (TinyRun* run : {&once, &again}) {
+    run->config.devices.threads = 3;
+    run->config.train.context_tokens = 192;  // enough work to be worth splitting
+    run->config.train.blocks = 40;
+    run->config.train.steps = 3;
+  }
+  again.hooks = delays(1, 1000);
+  once.train();
+  const TrainResult result = again.train();
+  expect_same_steps(once.steps(), again.steps());
+  EXPECT_EQ(once.state(3), again.state(3));
+  EXPECT_EQ(result.report.heap.ours, 0);
+}
+
 TEST(Pipeline, EpochsEndWithEmptyMicroBatchesThatStillJoin) {
   TinyRun run;
   run.documents = 7;

@@ -133,6 +133,13 @@ TEST(RunFolder, ResumingNeedsARun) {
   expect_error([&] { run.train(ExistingFolder::resume); }, {"no run to resume"});
 }
 
+TEST(RunFolder, ARunThatEndedBeforeItsFirstCheckpointMustBeginAnew) {
+  TinyRun run;
+  fs::create_directories(run.folder().checkpoints());
+  expect_error([&] { run.train(ExistingFolder::resume); },
+               {"complete checkpoint, found none", "--overwrite"});
+}
+
 TEST(RunFolder, TwoRunsDoNotShareAFolder) {
   TinyRun run;
   run.hooks.at = [&run](PipelinePoint point, std::int64_t index, Slot*) {
