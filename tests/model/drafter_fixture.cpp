@@ -13,7 +13,7 @@ DrafterFixture<T>::DrafterFixture(const DrafterShape& drafter_shape, const Batch
       budget(batch_budget),
       table(drafter_weight_table(drafter_shape)),
       options_(options),
-      device_{.name = {}, .threads = options.threads},
+      device_{.name = {}, .work_worth_sharing = 0, .threads = options.threads},
       drafter_(shape, options.recompute),
       launch_(device_, kernels) {
   attach_thread(device_);

@@ -5,7 +5,9 @@
 
 namespace draftsmith::test {
 
-// A logical CPU device with that many workers.
-inline Device cpu_device(int threads = 1) { return {.name = {}, .threads = threads}; }
+// A logical CPU device with that many workers, which share even the smallest launch.
+inline Device cpu_device(int threads = 1) {
+  return {.name = {}, .work_worth_sharing = 0, .threads = threads};
+}
 
 }  // namespace draftsmith::test
