@@ -8,7 +8,6 @@
 
 #include "app/commands.h"
 #include "base/error.h"
-#include "data/chat.h"
 #include "data/conversations.h"
 #include "generate/evaluate.h"
 
@@ -46,7 +45,8 @@ int run_eval(const EvalArguments& arguments) {
   const DecodingModels models = load_decoding_models(arguments.decoding, paths);
   const Corpus corpus = read_conversations({.file = file,
                                             .tokenizer = models.tokenizer,
-                                            .chat = ChatTemplate::load(paths.target),
+                                            .target = paths.target,
+                                            .table_rows = models.target.vocabulary,
                                             .max_tokens = models.target.max_positions});
   const std::int64_t conversations =
       arguments.conversations > 0 ? std::min(arguments.conversations, corpus.size()) : corpus.size();

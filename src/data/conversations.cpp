@@ -1,27 +1,61 @@
 #include "data/conversations.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "data/chat.h"
+#include "data/utf8.h"
 
 namespace draftsmith {
 namespace {
 
 using Json = nlohmann::json;
 
+// The parser's own words without the text that it quotes, which may be megabytes and no UTF-8.
+std::string parse_failure(const Json::exception& failure) {
+  std::string_view words = failure.what();
+  if (const auto begin = words.find("syntax error"); begin != words.npos) words.remove_prefix(begin);
+  words = words.substr(0, words.find("; last read"));
+  std::string text;
+  append_replacing_ill_formed(text, words.substr(0, 200));
+  return text;
+}
+
 Json parse_line(const std::string& line) {
   try {
     Json object = Json::parse(line);
     if (object.is_object()) return object;
     throw Error(std::string("expected an object, found ") + object.type_name());
+  } catch (const Json::parse_error& failure) {
+    throw Error(fmt::format("is not JSON at byte {}: {}", failure.byte, parse_failure(failure)));
   } catch (const Json::exception& failure) {
-    throw Error(std::string("is not JSON: ") + failure.what());
+    throw Error("is not JSON: " + parse_failure(failure));
   }
+}
+
+// The one kind key of the line.
+std::string kind_of(const Json& line) {
+  std::string kind;
+  for (const char* key : {"messages", "text", "input_ids"}) {
+    if (const auto found = line.find(key); found == line.end() || found->is_null()) continue;
+    if (!kind.empty()) {
+      throw Error(fmt::format("has both \"{}\" and \"{}\"; a line holds one of them", kind, key));
+    }
+    kind = key;
+  }
+  if (!kind.empty()) return kind;
+  throw Error(
+      "has no \"messages\", a list of {\"role\", \"content\"}; nor \"text\"; nor \"input_ids\" with "
+      "\"loss_mask\"");
 }
 
 const std::string& text_of(const Json& message, const char* key, const std::string& place) {
@@ -36,8 +70,6 @@ const std::string& text_of(const Json& message, const char* key, const std::stri
 
 std::vector<Message> messages_of(const Json& conversation) {
   const auto list = conversation.find("messages");
-  if (list == conversation.end())
-    throw Error("has no \"messages\"; expected a list of {\"role\", \"content\"}");
   if (!list->is_array() || list->empty()) {
     throw Error("\"messages\" must be a list of at least one message, and is " +
                 (list->is_array() ? std::string("empty") : std::string("of type ") + list->type_name()));
@@ -54,6 +86,61 @@ std::vector<Message> messages_of(const Json& conversation) {
   return messages;
 }
 
+std::vector<std::int64_t> integers_of(const Json& line, const char* key) {
+  const auto list = line.find(key);
+  if (list == line.end()) throw Error(fmt::format("has \"input_ids\" but no \"{}\"", key));
+  if (!list->is_array()) {
+    throw Error(fmt::format("\"{}\" must be a list of integers, and is of type {}", key, list->type_name()));
+  }
+  std::vector<std::int64_t> values;
+  values.reserve(list->size());
+  for (const Json& entry : *list) {
+    // What an int64 cannot hold is no id either; it must not wrap to one.
+    const bool fits =
+        entry.is_number_integer() && (!entry.is_number_unsigned() || entry.get<std::uint64_t>() <= INT64_MAX);
+    if (!fits) {
+      throw Error(
+          fmt::format("{}[{}] must be an integer, and is {}", key, values.size(),
+                      entry.is_number() ? entry.dump() : std::string("of type ") + entry.type_name()));
+    }
+    values.push_back(entry.get<std::int64_t>());
+  }
+  return values;
+}
+
+EncodedConversation tokens_of(const Json& line) {
+  const auto ids = integers_of(line, "input_ids"), mask = integers_of(line, "loss_mask");
+  if (ids.size() != mask.size()) {
+    throw Error(fmt::format("has {} input_ids and {} entries of loss_mask; every token needs one", ids.size(),
+                            mask.size()));
+  }
+  EncodedConversation tokens;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (mask[i] != 0 && mask[i] != 1) {
+      throw Error(fmt::format("loss_mask[{}] must be 0 or 1, and is {}", i, mask[i]));
+    }
+    if (ids[i] < 0 || ids[i] > INT32_MAX)
+      throw Error(fmt::format("input_ids[{}] is {}, no token", i, ids[i]));
+    tokens.ids.push_back(static_cast<std::int32_t>(ids[i]));
+    tokens.loss_mask.push_back(static_cast<std::uint8_t>(mask[i]));
+  }
+  if (!mask.empty() && mask.front() == 1) {
+    throw Error("loss_mask[0] is 1, but nothing comes before the first token to predict it from; make it 0");
+  }
+  return tokens;
+}
+
+EncodedConversation text_tokens(const Json& line, const Tokenizer& tokenizer) {
+  const Json& text = line["text"];
+  if (!text.is_string()) {
+    throw Error(std::string("\"text\" must be a text, and is of type ") + text.type_name());
+  }
+  EncodedConversation tokens{.ids = tokenizer.encode(text.get_ref<const std::string&>())};
+  tokens.loss_mask.assign(tokens.ids.size(), 1);
+  if (!tokens.loss_mask.empty()) tokens.loss_mask.front() = 0;
+  return tokens;
+}
+
 // The value of "id" or "domain"; `otherwise` when absent.
 std::string label_of(const Json& conversation, const char* key, const std::string& otherwise) {
   const auto found = conversation.find(key);
@@ -64,27 +151,73 @@ std::string label_of(const Json& conversation, const char* key, const std::strin
               found->type_name());
 }
 
+// Reads the lines of one file.
+class LineReader {
+ public:
+  explicit LineReader(const ConversationSource& source) : source_(source) {}
+
+  Corpus::Document read(const std::string& text, std::int64_t number, const std::string& place) {
+    const Json line = parse_line(text);
+    const std::string kind = kind_of(line);
+    if (kind_.empty()) {
+      kind_ = kind;
+      kind_line_ = number;
+    }
+    if (kind != kind_) {
+      throw Error(
+          fmt::format("has \"{}\", and line {} has \"{}\"; a file holds lines of one kind, so split it", kind,
+                      kind_line_, kind_));
+    }
+    EncodedConversation tokens = kind == "messages"    ? conversation_tokens(line)
+                                 : kind == "input_ids" ? tokens_of(line)
+                                                       : text_tokens(line, source_.tokenizer);
+    check_ids(tokens.ids);
+    return {.ids = std::move(tokens.ids),
+            .loss_mask = std::move(tokens.loss_mask),
+            .id = label_of(line, "id", place),
+            .domain = label_of(line, "domain", "")};
+  }
+
+ private:
+  EncodedConversation conversation_tokens(const Json& line) {
+    const std::vector<Message> messages = messages_of(line);
+    if (!chat_) chat_ = ChatTemplate::load(source_.target);
+    return chat_->encode(source_.tokenizer, messages);
+  }
+
+  void check_ids(const std::vector<std::int32_t>& ids) const {
+    const auto outside =
+        std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return id >= source_.table_rows; });
+    if (outside == ids.end()) return;
+    throw Error(
+        fmt::format("token {} has id {}, and the target's table has {} rows; was it made by another "
+                    "tokenizer?",
+                    outside - ids.begin(), *outside, source_.table_rows));
+  }
+
+  const ConversationSource& source_;
+  std::optional<ChatTemplate> chat_;
+  std::string kind_;  // of the first line
+  std::int64_t kind_line_ = 0;
+};
+
 }  // namespace
 
 Corpus read_conversations(const ConversationSource& source) {
   std::ifstream stream(source.file, std::ios::binary);
   if (!stream) {
-    throw Error(source.file.string() +
-                ": cannot be opened; a file of JSON lines with \"messages\" is expected");
+    throw Error(
+        source.file.string() +
+        ": cannot be opened; a file of JSON lines with \"messages\", \"text\" or \"input_ids\" is expected");
   }
   Corpus corpus;
+  LineReader reader(source);
   std::string line;
   for (std::int64_t number = 1; std::getline(stream, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string place = source.file.string() + ":" + std::to_string(number);
     try {
-      const Json conversation = parse_line(line);
-      EncodedConversation encoded = source.chat.encode(source.tokenizer, messages_of(conversation));
-      corpus.append({.ids = std::move(encoded.ids),
-                     .loss_mask = std::move(encoded.loss_mask),
-                     .id = label_of(conversation, "id", place),
-                     .domain = label_of(conversation, "domain", "")},
-                    source.max_tokens);
+      corpus.append(reader.read(line, number, place), source.max_tokens);
     } catch (const Error& failure) {
       throw Error(place + ": " + failure.what());
     }

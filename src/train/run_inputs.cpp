@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "data/chat.h"
 #include "data/conversations.h"
 #include "data/hf_config.h"
 #include "data/mask_token.h"
@@ -27,7 +26,6 @@ RunInputs load_run_inputs(const RunConfig& config) {
   const TargetConfigFile file = read_target_config(config.target);
   const TargetShape target = target_shape(file);
   const Tokenizer tokenizer = Tokenizer::load(config.target);
-  const ChatTemplate chat = ChatTemplate::load(config.target);
   const std::vector<std::int32_t> stops = stop_tokens(file, config);
   const std::int32_t mask = choose_mask_token({.configured = config.drafter.mask_token_id,
                                                .tokenizer = tokenizer,
@@ -36,8 +34,11 @@ RunInputs load_run_inputs(const RunConfig& config) {
   RunInputs inputs;
   inputs.shapes = resolve_shapes(config, target, resolve_drafter(config.drafter, target, mask));
   const auto read = [&](const std::string& path) {
-    return read_conversations(
-        {.file = path, .tokenizer = tokenizer, .chat = chat, .max_tokens = config.data.max_length});
+    return read_conversations({.file = path,
+                               .tokenizer = tokenizer,
+                               .target = config.target,
+                               .table_rows = target.vocabulary,
+                               .max_tokens = config.data.max_length});
   };
   inputs.train = read(config.data.train);
   if (!config.data.eval.empty()) inputs.evaluation = read(config.data.eval);

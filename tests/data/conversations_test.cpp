@@ -1,5 +1,7 @@
 #include "data/conversations.h"
 
+#include "data/chat.h"
+#include "data/utf8.h"
 #include "text_fixtures.h"
 
 namespace draftsmith {
@@ -13,7 +15,8 @@ class Conversations : public testing::Test {
   Corpus read(const std::string& lines, std::int64_t max_tokens = 512) const {
     return read_conversations({.file = folder_.write("data.jsonl", lines),
                                .tokenizer = tokenizer_,
-                               .chat = chat_,
+                               .target = kDemoTarget,
+                               .table_rows = kTableRows,
                                .max_tokens = max_tokens});
   }
 
@@ -22,6 +25,7 @@ class Conversations : public testing::Test {
     expect_error([&] { read(std::string(kGood) + "\n\n" + bad + "\n"); }, {"data.jsonl:3: ", says});
   }
 
+  static constexpr std::int64_t kTableRows = 4096;
   static constexpr const char* kGood =
       R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Good day."}]})";
   const Tokenizer tokenizer_ = Tokenizer::load(kDemoTarget);
@@ -34,8 +38,11 @@ class Conversations : public testing::Test {
 TEST_F(Conversations, ReadsTheDemoAndKeepsEveryByte) {
   for (const auto& [name, lines] : {std::pair("train.jsonl", 5407), {"eval.jsonl", 285}}) {
     const auto file = kSourceFolder / "examples/demo" / name;
-    const Corpus corpus =
-        read_conversations({.file = file, .tokenizer = tokenizer_, .chat = chat_, .max_tokens = 512});
+    const Corpus corpus = read_conversations({.file = file,
+                                              .tokenizer = tokenizer_,
+                                              .target = kDemoTarget,
+                                              .table_rows = kTableRows,
+                                              .max_tokens = 512});
     ASSERT_EQ(corpus.size(), lines);
     EXPECT_EQ(corpus.counts().read, lines);
     EXPECT_EQ(corpus.counts().skipped, 0);
@@ -116,6 +123,7 @@ TEST_F(Conversations, ReadsLinesOfManyMegabytes) {
 TEST_F(Conversations, RefusesBrokenLinesByFileAndLine) {
   expect_refused("{", "is not JSON");
   expect_refused("[1]", "expected an object, found array");
+  expect_refused(std::string(1000, '{') + std::string(1 << 22, 'a'), "is not JSON at byte 2: syntax error");
   expect_refused("{}", "has no \"messages\"");
   expect_refused(R"({"messages": "Hi"})", "at least one message, and is of type string");
   expect_refused(R"({"messages": []})", "and is empty");
@@ -134,14 +142,138 @@ TEST_F(Conversations, RefusesBrokenLinesByFileAndLine) {
                  "\"id\" must be a text or an integer");
 }
 
+// What a data set quotes is not quoted back whole: a message stays readable.
+TEST_F(Conversations, AMessageAboutAHugeBrokenLineIsShort) {
+  try {
+    read("{\"messages\": \"" + std::string(1 << 22, '\xe9'));
+    ADD_FAILURE() << "a line without an end was read";
+  } catch (const Error& error) {
+    EXPECT_LT(std::string_view(error.what()).size(), 1000u);
+    EXPECT_EQ(valid_utf8_bytes(error.what()), std::string_view(error.what()).size());
+  }
+}
+
+TEST_F(Conversations, SystemMessagesAreContextAndEveryAnswerIsSupervised) {
+  const Corpus corpus =
+      read(R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a"}, )"
+           R"({"role": "assistant", "content": "first"}, {"role": "user", "content": ""}, )"
+           R"({"role": "assistant", "content": "second"}]})");
+  std::vector<std::int32_t> supervised;
+  for (std::size_t i = 0; i < corpus[0].ids.size(); ++i) {
+    if (corpus[0].loss_mask[i] == 1) supervised.push_back(corpus[0].ids[i]);
+  }
+  EXPECT_EQ(tokenizer_.decode(supervised), "first<|im_end|>second<|im_end|>");
+  EXPECT_EQ(tokenizer_.decode(corpus[0].ids),
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
+            "<|im_start|>assistant\nfirst<|im_end|>\n<|im_start|>user\n<|im_end|>\n"
+            "<|im_start|>assistant\nsecond<|im_end|>\n");
+}
+
+TEST_F(Conversations, ATextIsSupervisedButForItsFirstToken) {
+  const std::string text = "Zürich lies on a lake, and <|im_end|> is one token.";
+  const Corpus corpus = read(json{{"text", text}, {"id", "z"}, {"domain", "prose"}}.dump() + "\n" +
+                             R"({"text": ""})" + "\n" + R"({"text": "12", "messages": null})");
+  ASSERT_EQ(corpus.size(), 1);
+  EXPECT_EQ(corpus.counts().read, 3);
+  EXPECT_EQ(corpus.counts().skipped, 2);  // none and one token to learn
+  EXPECT_THAT(corpus[0].ids, testing::ElementsAreArray(tokenizer_.encode(text)));
+  EXPECT_EQ(corpus[0].prompt().size(), 1u);
+  EXPECT_EQ(corpus[0].answer().size(), corpus[0].ids.size() - 1);
+  EXPECT_EQ(corpus[0].id, "z");
+  EXPECT_EQ(corpus[0].domain, "prose");
+}
+
+TEST_F(Conversations, TokensAreTakenAsTheyAre) {
+  const Corpus corpus = read(R"({"input_ids": [5, 4095, 0, 7], "loss_mask": [0, 1, 1, 0], "id": 3})"
+                             "\n"
+                             R"({"input_ids": [], "loss_mask": []})"
+                             "\n"
+                             R"({"input_ids": [1, 2, 3, 4, 5], "loss_mask": [0, 0, 1, 1, 1]})",
+                             4);
+  ASSERT_EQ(corpus.size(), 2);
+  EXPECT_THAT(corpus[0].ids, ElementsAre(5, 4095, 0, 7));
+  EXPECT_THAT(corpus[0].loss_mask, ElementsAre(0, 1, 1, 0));
+  EXPECT_EQ(corpus[0].id, "3");
+  EXPECT_THAT(corpus[1].ids, ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(corpus.counts().truncated, 1);
+  EXPECT_EQ(corpus.counts().skipped, 1);
+}
+
+TEST_F(Conversations, TextsAndTokensNeedNoChatTemplate) {
+  const std::filesystem::path nowhere = folder_.path();
+  const auto read_without = [&](const char* lines) {
+    return read_conversations({.file = folder_.write("data.jsonl", lines),
+                               .tokenizer = tokenizer_,
+                               .target = nowhere,
+                               .table_rows = kTableRows,
+                               .max_tokens = 512});
+  };
+  EXPECT_EQ(read_without(R"({"text": "A lake and a hill."})").size(), 1);
+  EXPECT_EQ(read_without(R"({"input_ids": [1, 2, 3], "loss_mask": [0, 1, 1]})").size(), 1);
+  expect_error([&] { read_without(kGood); }, {"data.jsonl:1: ", "template"});
+}
+
+TEST_F(Conversations, RefusesTokensThatCannotBe) {
+  const auto refused = [&](const char* line, const char* says) {
+    expect_error([&] { read(std::string(R"({"input_ids": [1, 2], "loss_mask": [0, 1]})") + "\n" + line); },
+                 {"data.jsonl:2: ", says});
+  };
+  refused(R"({"input_ids": [1, 2, 3], "loss_mask": [0, 1]})", "has 3 input_ids and 2 entries of loss_mask");
+  refused(R"({"input_ids": [1, 2]})", "has \"input_ids\" but no \"loss_mask\"");
+  refused(R"({"input_ids": [1, 4096], "loss_mask": [0, 1]})", "has id 4096, and the target's table has 4096");
+  refused(R"({"input_ids": [1, -1], "loss_mask": [0, 1]})", "input_ids[1] is -1");
+  refused(R"({"input_ids": [1, 4294967297], "loss_mask": [0, 1]})", "input_ids[1] is 4294967297");
+  refused(R"({"input_ids": [1, 18446744073709551615], "loss_mask": [0, 1]})",
+          "input_ids[1] must be an integer, and is 18446744073709551615");
+  refused(R"({"input_ids": [1, 2.0], "loss_mask": [0, 1]})", "input_ids[1] must be an integer, and is 2.0");
+  refused(R"({"input_ids": ["a"], "loss_mask": [0]})",
+          "input_ids[0] must be an integer, and is of type string");
+  refused(R"({"input_ids": "a", "loss_mask": [0]})", "\"input_ids\" must be a list of integers");
+  refused(R"({"input_ids": [1, 2], "loss_mask": [0, 2]})", "loss_mask[1] must be 0 or 1, and is 2");
+  refused(R"({"input_ids": [1, 2], "loss_mask": [0, true]})", "loss_mask[1] must be an integer");
+  refused(R"({"input_ids": [1, 2], "loss_mask": [1, 1]})", "nothing comes before the first token");
+}
+
+TEST_F(Conversations, AFileHoldsLinesOfOneKind) {
+  expect_refused(R"({"text": "A lake."})", "has \"text\", and line 1 has \"messages\"");
+  expect_refused(R"({"text": "A lake.", "messages": []})", "has both \"messages\" and \"text\"");
+  expect_error(
+      [&] {
+        read(
+            "\n"
+            R"({"text": "A lake and a hill."})"
+            "\n"
+            R"({"input_ids": [1], "loss_mask": [0]})");
+      },
+      {"data.jsonl:3: ", "has \"input_ids\", and line 2 has \"text\""});
+  expect_refused(R"({"text": 1})", "and line 1 has \"messages\"");
+  expect_error([&] { read(R"({"text": 1})"); },
+               {"data.jsonl:1: ", "\"text\" must be a text, and is of type number"});
+}
+
+TEST_F(Conversations, TokensOutsideTheTableAreNamed) {
+  expect_error(
+      [&] {
+        read_conversations({.file = folder_.write("data.jsonl", kGood),
+                            .tokenizer = tokenizer_,
+                            .target = kDemoTarget,
+                            .table_rows = 10,
+                            .max_tokens = 512});
+      },
+      {"data.jsonl:1: token ", "the target's table has 10 rows"});
+}
+
 TEST_F(Conversations, RefusesADataSetWithNothingUsable) {
   expect_error([&] { read(""); }, {"data.jsonl", "no usable conversation: of 0 read"});
   expect_error([&] { read(kGood, 5); },
                {"data.jsonl", "of 1 read, 1 have fewer than two adjacent supervised", "1 were truncated"});
   expect_error(
       [&] {
-        read_conversations(
-            {.file = folder_.path() / "none.jsonl", .tokenizer = tokenizer_, .chat = chat_, .max_tokens = 9});
+        read_conversations({.file = folder_.path() / "none.jsonl",
+                            .tokenizer = tokenizer_,
+                            .target = kDemoTarget,
+                            .table_rows = kTableRows,
+                            .max_tokens = 9});
       },
       {"none.jsonl", "cannot be opened"});
 }
