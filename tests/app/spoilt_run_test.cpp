@@ -1,0 +1,121 @@
+// Runs whose folder, disk or checkpoint is bad: the message says so, and what was there before stays.
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "app/commands.h"
+#include "app/scene.h"
+#include "data/file.h"
+#include "data/folder_lock.h"
+#include "data/snapshot.h"
+#include "train/run_folder.h"
+
+namespace draftsmith {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+namespace fs = std::filesystem;
+
+std::string run_yaml(const Scene& scene) { return (scene.path() / "run.yaml").string(); }
+RunFolder run_folder(const Scene& scene) { return {scene.path() / "run"}; }
+
+// The program in a process whose files cannot grow beyond `most_bytes`, as on a disk that is full: writing
+// fails in the middle. What it prints goes to stderr.txt in the scene.
+Outcome type_on_a_full_disk(const Scene& scene, std::vector<std::string> words, rlim_t most_bytes) {
+  words.insert(words.begin(), DRAFTSMITH_PROGRAM);
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  const fs::path log = scene.path() / "stderr.txt";
+  const pid_t process = ::fork();
+  if (process == 0) {
+    const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    ::dup2(file, STDOUT_FILENO);
+    ::dup2(file, STDERR_FILENO);
+    ::signal(SIGXFSZ, SIG_IGN);  // an error of write(), not the end of the process
+    const rlimit limit{.rlim_cur = most_bytes, .rlim_max = most_bytes};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) == 0) ::execv(DRAFTSMITH_PROGRAM, pointers.data());
+    ::_exit(99);
+  }
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text_file(log)};
+}
+
+bool has_leftovers(const fs::path& folder) {
+  for (const auto& item : fs::recursive_directory_iterator(folder)) {
+    if (item.path().filename().string().starts_with(kTemporaryPrefix)) return true;
+  }
+  return false;
+}
+
+TEST(SpoiltRun, ADiskThatFillsUpEndsTrainingAndTheRunCanBeginAnew) {
+  const Scene scene;
+  const Outcome outcome = type_on_a_full_disk(scene, {"train", run_yaml(scene)}, 1 << 16);
+  EXPECT_EQ(outcome.code, kExitError) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("state.safetensors"), HasSubstr("File too large")));
+  EXPECT_TRUE(list_checkpoints(run_folder(scene)).empty());
+  const Outcome again = type({"train", run_yaml(scene), "--overwrite"});
+  EXPECT_EQ(again.code, kExitDone) << again.err;
+  EXPECT_FALSE(has_leftovers(scene.path() / "run"));
+}
+
+TEST(SpoiltRun, AnExportOntoAFullDiskKeepsTheOlderOne) {
+  const Scene scene;
+  ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);
+  const fs::path weights = run_folder(scene).exported() / "model.safetensors";
+  const std::string before = read_text_file(weights);
+  const Outcome outcome = type_on_a_full_disk(scene, {"export", run_folder(scene).path.string()}, 1 << 16);
+  EXPECT_EQ(outcome.code, kExitError) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("model.safetensors"), HasSubstr("File too large")));
+  EXPECT_TRUE(read_text_file(weights) == before);
+  EXPECT_FALSE(has_leftovers(scene.path() / "run"));
+}
+
+TEST(SpoiltRun, TwoRunsDoNotShareAFolder) {
+  const Scene scene;
+  ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);
+  const FolderLock other(run_folder(scene).path);
+  for (const char* how : {"--overwrite", "--resume"}) {
+    const Outcome outcome = type({"train", run_yaml(scene), how});
+    EXPECT_EQ(outcome.code, kExitError);
+    EXPECT_THAT(outcome.err, HasSubstr("held by process " + std::to_string(::getpid())));
+  }
+  EXPECT_EQ(list_checkpoints(run_folder(scene)).size(), 1u);
+  EXPECT_TRUE(fs::exists(run_folder(scene).exported() / "model.safetensors"));
+}
+
+// A checkpoint that is whole by its checksums and yet belongs to another drafter.
+TEST(SpoiltRun, ACheckpointOfOtherShapesIsNamed) {
+  const Scene scene;
+  const RunFolder other{scene.path() / "other"};
+  ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);
+  ASSERT_EQ(type({"train", run_yaml(scene), "drafter.intermediate=32", "output=" + other.path.string()}).code,
+            kExitDone);
+  const fs::path checkpoint = run_folder(scene).checkpoint(1);
+  {
+    SnapshotWriter mixed(checkpoint);
+    for (const char* file : {"state.json", "config.yaml", "drafter.json"}) {
+      fs::copy_file(checkpoint / file, mixed.file(file));
+    }
+    fs::copy_file(other.checkpoint(1) / "state.safetensors", mixed.file("state.safetensors"));
+    mixed.commit();
+  }
+  const Outcome outcome = type({"export", run_folder(scene).path.string()});
+  EXPECT_EQ(outcome.code, kExitError);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("state.safetensors"), HasSubstr("mlp."), HasSubstr("[64, 256]"),
+                                 HasSubstr("[32, 256]")));
+}
+
+}  // namespace
+}  // namespace draftsmith
