@@ -118,16 +118,34 @@ void add_decoding_options(CLI::App& command, DecodingArguments& arguments, std::
       ->check(CLI::Range(1, 1024));
 }
 
+void add_sampling_options(CLI::App& command, SamplingSettings& sampling) {
+  command
+      .add_option("--temperature", sampling.temperature,
+                  "0 takes the target's most probable tokens; above, draws from its softmax at this")
+      ->capture_default_str();
+  command
+      .add_option("--top-p", sampling.top_p,
+                  "Draw only from the most probable tokens whose mass reaches this, above 0 and up to 1")
+      ->capture_default_str();
+  command.add_option("--seed", sampling.seed, "Of the drawn tokens; the same seed, the same output")
+      ->capture_default_str();
+  command.add_flag("--greedy-drafts", sampling.greedy_drafts,
+                   "Propose the drafter's most probable tokens at every temperature, not draws from it");
+}
+
 void add_eval(CLI::App& app, EvalArguments& arguments, Chosen& chosen) {
   CLI::App* command = app.add_subcommand("eval", "Measure a drafter by decoding conversations for real");
   add_decoding_options(*command, arguments.decoding, arguments.max_new_tokens);
+  add_sampling_options(*command, arguments.sampling);
   command->add_option("--data", arguments.data, "Conversations, JSON lines (default: the run's data.eval)");
   command->add_option("--conversations", arguments.conversations, "Only the first so many (default: all)")
       ->check(CLI::PositiveNumber);
   command->add_option("--output", arguments.output, "Where eval.json goes (default: the run's folder)");
   command->callback([&] { chosen = [&] { return run_eval(arguments); }; });
   command->footer(
-      "Every prompt is decoded speculatively and plainly, greedily both times, and the outputs compared. "
+      "Every prompt is decoded speculatively and plainly. Greedy outputs are compared; at a temperature "
+      "above "
+      "0 both are draws from the target's distribution. "
       "Tokens per cycle is what a draft cycle commits: accepted proposals and the target's own token.\n\n"
       "Examples:\n"
       "  draftsmith eval runs/demo\n"
@@ -137,6 +155,7 @@ void add_eval(CLI::App& app, EvalArguments& arguments, Chosen& chosen) {
 void add_generate(CLI::App& app, GenerateArguments& arguments, Chosen& chosen) {
   CLI::App* command = app.add_subcommand("generate", "Answer a prompt by speculative decoding");
   add_decoding_options(*command, arguments.decoding, arguments.max_new_tokens);
+  add_sampling_options(*command, arguments.sampling);
   CLI::Option* prompt = command->add_option("--prompt", arguments.prompt, "A user's message");
   CLI::Option* raw =
       command->add_option("--raw", arguments.raw, "Text to continue as it is, without a chat template");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/decoding.h"
+#include "generate/sampler.h"
 
 namespace draftsmith {
 
@@ -54,6 +55,7 @@ int run_export(const ExportArguments& arguments);
 
 struct EvalArguments {
   DecodingArguments decoding;
+  SamplingSettings sampling;
   std::string data;                // JSONL of conversations; empty: the run's
   std::string output;              // eval.json; empty: in the run's folder, or nowhere
   std::int64_t conversations = 0;  // the first so many; 0: all
@@ -63,6 +65,7 @@ int run_eval(const EvalArguments& arguments);
 
 struct GenerateArguments {
   DecodingArguments decoding;
+  SamplingSettings sampling;
   std::string prompt;  // a user's message
   std::string raw;     // or the text itself, without a chat template
   std::int64_t max_new_tokens = 256;

@@ -40,6 +40,7 @@ std::function<void(std::int64_t)> show_progress(std::int64_t total) {
 }  // namespace
 
 int run_eval(const EvalArguments& arguments) {
+  check_sampling(arguments.sampling);
   const DecodingPaths paths = find_decoding_paths(arguments.decoding);
   const fs::path file = conversations_file(arguments, paths);
   const DecodingModels models = load_decoding_models(arguments.decoding, paths);
@@ -50,11 +51,12 @@ int run_eval(const EvalArguments& arguments) {
                                             .max_tokens = models.target.max_positions});
   const std::int64_t conversations =
       arguments.conversations > 0 ? std::min(arguments.conversations, corpus.size()) : corpus.size();
-  const EvaluationRun run{
-      .corpus = corpus,
-      .conversations = conversations,
-      .generation = {.max_new_tokens = arguments.max_new_tokens, .stop_tokens = models.stop_tokens},
-      .progress = show_progress(conversations)};
+  const EvaluationRun run{.corpus = corpus,
+                          .conversations = conversations,
+                          .generation = {.max_new_tokens = arguments.max_new_tokens,
+                                         .stop_tokens = models.stop_tokens,
+                                         .sampling = arguments.sampling},
+                          .progress = show_progress(conversations)};
   const auto decoder = start_decoder(models, longest_sequence(run));
   std::cout << fmt::format("drafter {}\ntarget  {}\ndata    {}, {} of {} conversations\n\n",
                            paths.drafter.string(), paths.target.string(), file.string(), conversations,

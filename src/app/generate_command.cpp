@@ -46,14 +46,16 @@ void print_summary(const GenerateArguments& arguments, const PromptState& prompt
 }  // namespace
 
 int run_generate(const GenerateArguments& arguments) {
+  check_sampling(arguments.sampling);
   const DecodingPaths paths = find_decoding_paths(arguments.decoding);
   const DecodingModels models = load_decoding_models(arguments.decoding, paths);
   const std::vector<std::int32_t> prompt = encode_prompt(arguments, models);
   const auto length = static_cast<std::int64_t>(prompt.size());
   const auto decoder = start_decoder(models, length + arguments.max_new_tokens);
-  const PromptState state = run_prompt(*decoder, prompt);
+  const PromptState state = run_prompt(*decoder, prompt, arguments.sampling);
   const GenerationSettings settings{.max_new_tokens = arguments.max_new_tokens,
-                                    .stop_tokens = models.stop_tokens};
+                                    .stop_tokens = models.stop_tokens,
+                                    .sampling = arguments.sampling};
   BlockPrinter printer(std::cout, models.tokenizer, block_style(arguments));
   const GenerationObserver print = [&](std::span<const std::int32_t> committed, const DraftCycle* cycle) {
     if (!arguments.ids) printer.print(committed, cycle);

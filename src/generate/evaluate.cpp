@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "data/file.h"
 #include "data/json.h"
@@ -33,7 +34,7 @@ void add_rate(DecodingRate& rate, const GenerationResult& result) {
 
 void add_conversation(EvaluationReport& report, Decoder& decoder, const DocumentView& document,
                       const GenerationSettings& settings) {
-  const PromptState prompt = run_prompt(decoder, document.prompt());
+  const PromptState prompt = run_prompt(decoder, document.prompt(), settings.sampling);
   const GenerationResult speculative = decode_speculatively(decoder, prompt, settings);
   const GenerationResult plain = decode_plainly(decoder, prompt, settings);
   add_cycles(report.pooled, speculative);
@@ -43,11 +44,22 @@ void add_conversation(EvaluationReport& report, Decoder& decoder, const Document
   }
   add_rate(report.speculative, speculative);
   add_rate(report.plain, plain);
-  if (speculative.tokens == plain.tokens) ++report.greedy_equal;
+  if (report.greedy_equal && speculative.tokens == plain.tokens) ++*report.greedy_equal;
 }
 
 double share(std::int64_t count, std::int64_t of) {
   return of == 0 ? 0 : static_cast<double>(count) / static_cast<double>(of);
+}
+
+std::string describe_equality(const EvaluationReport& report) {
+  if (report.greedy_equal) {
+    return fmt::format("output equal to plain greedy decoding: {} of {}\n", *report.greedy_equal,
+                       report.pooled.conversations);
+  }
+  return fmt::format(
+      "sampled at temperature {}, top-p {}: speculative and plain outputs are different draws of one "
+      "distribution, so they are not compared\n",
+      report.sampling.temperature, report.sampling.top_p);
 }
 
 }  // namespace
@@ -70,8 +82,12 @@ EvaluationReport evaluate_drafter(Decoder& decoder, const EvaluationRun& run) {
   const auto start = std::chrono::steady_clock::now();
   EvaluationReport report;
   report.accepted.resize(static_cast<std::size_t>(decoder.block_size()) - 1);
+  report.sampling = run.generation.sampling;
+  if (report.sampling.is_greedy()) report.greedy_equal = 0;
+  GenerationSettings settings = run.generation;
   for (std::int64_t i = 0; i < run.conversations; ++i) {
-    add_conversation(report, decoder, run.corpus[i], run.generation);
+    settings.sampling.sequence = narrow<std::uint32_t>(i);
+    add_conversation(report, decoder, run.corpus[i], settings);
     if (run.progress) run.progress(i + 1);
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -85,10 +101,14 @@ void write_evaluation(const std::filesystem::path& path, const EvaluationReport&
   }
   JsonArray by_offset;
   for (const std::int64_t count : report.accepted) by_offset.push_back({share(count, report.pooled.cycles)});
+  const JsonValue greedy_equal =
+      report.greedy_equal ? JsonValue{*report.greedy_equal} : JsonValue{JsonNull{}};
   const JsonObject members{{"pooled", {report.pooled.tokens_per_cycle()}},
                            {"domains", {std::move(domains)}},
                            {"by_offset", {std::move(by_offset)}},
-                           {"greedy_equal", {report.greedy_equal}},
+                           {"greedy_equal", greedy_equal},
+                           {"temperature", {report.sampling.temperature}},
+                           {"top_p", {report.sampling.top_p}},
                            {"conversations", {report.pooled.conversations}},
                            {"seconds", {report.seconds}},
                            {"cycles", {report.pooled.cycles}},
@@ -114,8 +134,7 @@ void print_evaluation(std::ostream& out, const EvaluationReport& report) {
   for (std::size_t i = 0; i < report.accepted.size(); ++i) {
     out << fmt::format("{:>5}  {:>5.1f} %\n", i + 1, 100 * share(report.accepted[i], report.pooled.cycles));
   }
-  out << fmt::format("\noutput equal to plain greedy decoding: {} of {}\n", report.greedy_equal,
-                     report.pooled.conversations);
+  out << '\n' << describe_equality(report);
   out << fmt::format("tokens per second: {:.0f} speculative, {:.0f} plain; speed-up {:.2f}\n",
                      report.speculative.tokens_per_second(), report.plain.tokens_per_second(),
                      report.speed_up());

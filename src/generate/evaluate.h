@@ -1,5 +1,6 @@
 // Real speculative decoding of held-out conversations: what a drafter is worth when it serves. Every prompt
-// is decoded speculatively and plainly, from the same caches; the outputs must agree token for token.
+// is decoded speculatively and plainly, from the same caches; greedy outputs must agree token for token. At a
+// temperature above 0 the two are different draws of one distribution, and no equality is claimed.
 // Acceptance is tokens committed by draft cycles over cycles, summed over conversations (DFlash notes,
 // section 8, "Ours"): the prompt's own choice is not counted, and a cycle that is cut counts up to the cut.
 #pragma once
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -44,7 +46,8 @@ struct EvaluationReport {
   AcceptanceSums pooled;
   std::vector<DomainAcceptance> domains;  // in order of first appearance
   std::vector<std::int64_t> accepted;  // [block_size - 1]: cycles that committed the proposal at offset i + 1
-  std::int64_t greedy_equal = 0;       // conversations whose two outputs are the same
+  SamplingSettings sampling;
+  std::optional<std::int64_t> greedy_equal;  // conversations whose two outputs are the same; only if greedy
   DecodingRate speculative, plain;
   double seconds = 0;  // of all, prompts included
 
@@ -54,8 +57,8 @@ struct EvaluationReport {
 
 struct EvaluationRun {
   const Corpus& corpus;
-  std::int64_t conversations = 0;  // the first so many
-  GenerationSettings generation;
+  std::int64_t conversations = 0;                   // the first so many
+  GenerationSettings generation;                    // conversation i samples as sequence i
   std::function<void(std::int64_t done)> progress;  // after every conversation; may be empty
 };
 

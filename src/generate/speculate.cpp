@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "base/error.h"
 
@@ -49,13 +50,30 @@ GenerationResult begin(Decoder& decoder, const PromptState& prompt, const Genera
   return result;
 }
 
+// The target's logits after a prompt or a step.
+std::span<const float> only_row(const Decoder& decoder) {
+  const Matrix<const float> logits = decoder.logits();
+  return {logits.row(0), static_cast<std::size_t>(logits.columns)};
+}
+
+// Nothing for greedy decoding.
+std::optional<TokenSampler> make_sampler(const Decoder& decoder, const SamplingSettings& settings,
+                                         std::int64_t proposals) {
+  if (settings.is_greedy()) return std::nullopt;
+  return TokenSampler(settings, decoder.logits().columns, proposals);
+}
+
 // Drafts and verifies one block; `block` holds the newest token in slot 0. Afterwards choices[accepted] is
 // the bonus.
-std::int64_t run_cycle(Decoder& decoder, std::span<std::int32_t> block, std::span<std::int32_t> choices) {
+std::int64_t run_cycle(Decoder& decoder, std::optional<TokenSampler>& sampler, std::span<std::int32_t> block,
+                       std::span<std::int32_t> choices) {
   const std::span<std::int32_t> proposals = block.subspan(1);
+  const std::int64_t first = decoder.length() + 1;  // position of the first proposal
   decoder.draft(block[0], proposals);
+  if (sampler) sampler->draft(decoder.logits(), first, proposals);
   decoder.verify(block, choices);
-  const std::int64_t accepted = count_accepted(proposals, choices);
+  const std::int64_t accepted = sampler ? sampler->verify(decoder.logits(), first, proposals, choices)
+                                        : count_accepted(proposals, choices);
   decoder.commit(accepted + 1);
   return accepted;
 }
@@ -69,11 +87,14 @@ std::int64_t count_accepted(std::span<const std::int32_t> proposals, std::span<c
   return static_cast<std::int64_t>(accepted);
 }
 
-PromptState run_prompt(Decoder& decoder, std::span<const std::int32_t> prompt) {
+PromptState run_prompt(Decoder& decoder, std::span<const std::int32_t> prompt,
+                       const SamplingSettings& sampling) {
   const Stopwatch watch;
-  const std::int32_t first = decoder.prefill(prompt);
-  return {
-      .length = static_cast<std::int64_t>(prompt.size()), .first_token = first, .seconds = watch.seconds()};
+  const std::int32_t choice = decoder.prefill(prompt);
+  std::optional<TokenSampler> sampler = make_sampler(decoder, sampling, 0);
+  return {.length = decoder.length(),
+          .first_token = sampler ? sampler->choose(only_row(decoder), decoder.length()) : choice,
+          .seconds = watch.seconds()};
 }
 
 GenerationResult decode_speculatively(Decoder& decoder, const PromptState& prompt,
@@ -83,10 +104,11 @@ GenerationResult decode_speculatively(Decoder& decoder, const PromptState& promp
   if (observer) observer(result.tokens, nullptr);
   std::vector<std::int32_t> block(static_cast<std::size_t>(decoder.block_size()));
   std::vector<std::int32_t> choices(block.size());
+  std::optional<TokenSampler> sampler = make_sampler(decoder, settings.sampling, decoder.block_size() - 1);
   const Stopwatch watch;
   while (!is_complete(result, settings)) {
     block[0] = result.tokens.back();
-    const std::int64_t accepted = run_cycle(decoder, block, choices);
+    const std::int64_t accepted = run_cycle(decoder, sampler, block, choices);
     // choices[0 .. accepted - 1] are the accepted proposals, choices[accepted] is the bonus.
     const std::span<const std::int32_t> verified(choices.data(), static_cast<std::size_t>(accepted) + 1);
     const auto limit = settings.max_new_tokens - static_cast<std::int64_t>(result.tokens.size());
@@ -104,8 +126,12 @@ GenerationResult decode_speculatively(Decoder& decoder, const PromptState& promp
 GenerationResult decode_plainly(Decoder& decoder, const PromptState& prompt,
                                 const GenerationSettings& settings) {
   GenerationResult result = begin(decoder, prompt, settings);
+  std::optional<TokenSampler> sampler = make_sampler(decoder, settings.sampling, 0);
   const Stopwatch watch;
-  while (!is_complete(result, settings)) result.tokens.push_back(decoder.step(result.tokens.back()));
+  while (!is_complete(result, settings)) {
+    const std::int32_t choice = decoder.step(result.tokens.back());
+    result.tokens.push_back(sampler ? sampler->choose(only_row(decoder), decoder.length()) : choice);
+  }
   result.seconds = watch.seconds();
   return result;
 }

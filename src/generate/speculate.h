@@ -3,7 +3,8 @@
 //   proposals that the target would have chosen itself, and the target's own choice after it (the bonus).
 // The block is always block_size wide; proposals past the length limit are discarded. The features that the
 // drafter sees are those of the verifying pass. Greedy: every token is the target's argmax, so speculative
-// and plain output are the same.
+// and plain output are the same. At a temperature above 0 both are draws from the target's distribution
+// (generate/sampler.h): not the same tokens, but equally probable ones.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,14 @@
 #include <vector>
 
 #include "generate/decoder.h"
+#include "generate/sampler.h"
 
 namespace draftsmith {
 
 struct GenerationSettings {
   std::int64_t max_new_tokens = 256;
   std::vector<std::int32_t> stop_tokens;  // the output ends with the first of them
+  SamplingSettings sampling;
 };
 
 // A prompt that a decoder's caches hold.
@@ -49,7 +52,8 @@ using GenerationObserver =
 // Proposals before the first that differs from the target's choice at its place. choices[j] follows slot j.
 std::int64_t count_accepted(std::span<const std::int32_t> proposals, std::span<const std::int32_t> choices);
 
-PromptState run_prompt(Decoder& decoder, std::span<const std::int32_t> prompt);
+PromptState run_prompt(Decoder& decoder, std::span<const std::int32_t> prompt,
+                       const SamplingSettings& sampling = {});
 
 // Both start behind the prompt, whatever was decoded since.
 GenerationResult decode_speculatively(Decoder& decoder, const PromptState& prompt,

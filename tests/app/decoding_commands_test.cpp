@@ -132,6 +132,40 @@ TEST_F(DecodingCommands, EvalPrintsATableAndWritesTheFile) {
   }
 }
 
+TEST_F(DecodingCommands, GenerateDrawsTheSameTextForTheSameSeed) {
+  const auto draw = [&](std::vector<std::string> more) {
+    std::vector<std::string> command{"generate", drafter(),          "--target", target(), "--raw",
+                                     "for",      "--max-new-tokens", "12",       "--ids"};
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome outcome = type(command);
+    EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+    return outcome.out;
+  };
+  const std::string greedy = draw({});
+  const std::string drawn = draw({"--temperature", "3", "--seed", "4"});
+  EXPECT_NE(drawn, greedy);
+  EXPECT_EQ(draw({"--temperature", "3", "--seed", "4"}), drawn);
+  EXPECT_NE(draw({"--temperature", "3", "--seed", "5"}), drawn);
+  for (const char* more : {"--greedy-drafts", "--plain"}) {  // a nucleus of one token leaves no choice
+    EXPECT_EQ(draw({"--temperature", "3", "--top-p", "1e-9", more}), greedy);
+  }
+}
+
+TEST_F(DecodingCommands, EvalOfDrawnTokensClaimsNoEquality) {
+  const fs::path output = folder_.path() / "eval.json";
+  const Outcome outcome =
+      type({"eval", drafter(), "--target", target(), "--data", kDemo / "eval.jsonl", "--conversations", "2",
+            "--max-new-tokens", "8", "--output", output, "--temperature", "1.5", "--top-p", "0.9"});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("sampled at temperature 1.5, top-p 0.9"),
+                                 testing::Not(HasSubstr("output equal to plain"))));
+  const JsonValue json = parse_json(read_text_file(output), "eval.json");
+  const JsonObject& members = *json.get<JsonObject>();
+  EXPECT_NE(find_member(members, "greedy_equal")->get<JsonNull>(), nullptr);
+  EXPECT_EQ(*find_member(members, "temperature")->get<double>(), 1.5);
+  EXPECT_EQ(*find_member(members, "top_p")->get<double>(), 0.9);
+}
+
 TEST_F(DecodingCommands, ARunGivesItsExportTargetAndData) {
   const fs::path run = folder_.path() / "run";
   folder_.write("run/config.yaml", "target: " + target() + "\ndata: {train: t.jsonl, eval: " +
@@ -159,6 +193,10 @@ TEST_F(DecodingCommands, WhatDoesNotFitIsRefused) {
                "hidden_size is 64, the target's is 256");
   expect_error({"generate", drafter(), "--target", target()}, "--prompt TEXT or --raw TEXT");
   expect_error({"eval", drafter(), "--target", target()}, "--data FILE.jsonl");
+  expect_error({"eval", drafter(), "--target", target(), "--temperature=-1"},
+               "temperature is -1; expected a number of 0 (greedy) or more");
+  expect_error({"generate", drafter(), "--target", target(), "--prompt", "x", "--top-p", "0"},
+               "top-p is 0; expected a number above 0 and up to 1");
   expect_error({"generate", drafter(), "--target", target(), "--prompt", "x", "--max-new-tokens", "4000"},
                "max_position_embeddings");
   expect_error({"generate", drafter(), "--target", target(), "--prompt", "x", "--device", "cuda:0"},

@@ -89,6 +89,32 @@ TEST(EvaluateTest, AnOutputThatDiffersFromPlainDecodingIsNotCountedAsEqual) {
   EXPECT_EQ(conversation.evaluate(decoder).greedy_equal, 0);
 }
 
+// Every conversation draws numbers of its own, so the same prompt twice is not the same output.
+TEST(EvaluateTest, DrawnOutputsAreNotComparedAndDifferByConversation) {
+  const SpecTiny tiny;
+  Corpus corpus;
+  for (int i = 0; i < 2; ++i) {
+    Corpus::Document document{.ids = tiny.rows("greedy_output", 0)[0]};
+    document.loss_mask.assign(document.ids.size(), 1);
+    std::fill_n(document.loss_mask.begin(), tiny.prompt(0).size(), 0);
+    corpus.append(std::move(document), SpecTiny::kLength);
+  }
+  EvaluationRun run{
+      .corpus = corpus,
+      .conversations = 1,
+      .generation = {.max_new_tokens = 48, .sampling = {.temperature = 1.5, .greedy_drafts = true}}};
+  const auto decoder = tiny.decoder(DType::float32, {.longest = longest_sequence(run)});
+  const EvaluationReport one = evaluate_drafter(*decoder, run);
+  run.conversations = 2;
+  const EvaluationReport two = evaluate_drafter(*decoder, run);
+  EXPECT_FALSE(two.greedy_equal.has_value());
+  EXPECT_EQ(one.pooled.committed, 47);
+  EXPECT_EQ(two.pooled.committed, 2 * 47);
+  std::vector<std::int64_t> twice = one.accepted;
+  for (std::int64_t& count : twice) count *= 2;
+  EXPECT_NE(two.accepted, twice);
+}
+
 TEST(EvaluateTest, TheFileHoldsWhatTheTableShows) {
   EvaluationReport report;
   report.pooled = {.conversations = 4, .cycles = 10, .committed = 25};
