@@ -57,9 +57,10 @@ std::string describe_equality(const EvaluationReport& report) {
                        report.pooled.conversations);
   }
   return fmt::format(
-      "sampled at temperature {}, top-p {}: speculative and plain outputs are different draws of one "
+      "sampled at temperature {}, top-p {}, {} drafts: speculative and plain outputs are different draws of "
+      "one "
       "distribution, so they are not compared\n",
-      report.sampling.temperature, report.sampling.top_p);
+      report.sampling.temperature, report.sampling.top_p, report.sampling.greedy_drafts ? "greedy" : "drawn");
 }
 
 }  // namespace
@@ -109,6 +110,7 @@ void write_evaluation(const std::filesystem::path& path, const EvaluationReport&
                            {"greedy_equal", greedy_equal},
                            {"temperature", {report.sampling.temperature}},
                            {"top_p", {report.sampling.top_p}},
+                           {"greedy_drafts", {report.sampling.is_greedy() || report.sampling.greedy_drafts}},
                            {"conversations", {report.pooled.conversations}},
                            {"seconds", {report.seconds}},
                            {"cycles", {report.pooled.cycles}},

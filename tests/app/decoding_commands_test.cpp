@@ -157,7 +157,7 @@ TEST_F(DecodingCommands, EvalOfDrawnTokensClaimsNoEquality) {
       type({"eval", drafter(), "--target", target(), "--data", kDemo / "eval.jsonl", "--conversations", "2",
             "--max-new-tokens", "8", "--output", output, "--temperature", "1.5", "--top-p", "0.9"});
   EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("sampled at temperature 1.5, top-p 0.9"),
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("sampled at temperature 1.5, top-p 0.9, drawn drafts"),
                                  testing::Not(HasSubstr("output equal to plain"))));
   const JsonValue json = parse_json(read_text_file(output), "eval.json");
   const JsonObject& members = *json.get<JsonObject>();
