@@ -58,8 +58,7 @@ std::string describe_equality(const EvaluationReport& report) {
   }
   return fmt::format(
       "sampled at temperature {}, top-p {}, {} drafts: speculative and plain outputs are different draws of "
-      "one "
-      "distribution, so they are not compared\n",
+      "one distribution, so they are not compared\n",
       report.sampling.temperature, report.sampling.top_p, report.sampling.greedy_drafts ? "greedy" : "drawn");
 }
 
