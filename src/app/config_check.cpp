@@ -146,6 +146,14 @@ void check_loss(const LossConfig& loss, Findings& findings) {
   }
 }
 
+void check_distillation(const LossConfig& loss, Findings& findings) {
+  if (loss.type == LossKind::dpace && loss.distill.weight > 0) {
+    findings.push_back({"train.loss.distill.weight",
+                        "'train.loss.distill' is defined for the dflash loss only: set its weight to 0, or "
+                        "'train.loss.type' to dflash"});
+  }
+}
+
 void check_role(const std::string& option, const std::vector<std::string>& devices, Findings& findings) {
   std::vector<DeviceName> seen;
   for (const std::string& device : devices) {
@@ -181,6 +189,7 @@ std::vector<ConfigFinding> check_config(const RunConfig& config) {
   check_rope_scaling(config.drafter.rope.scaling, findings);
   check_budget(config, findings);
   check_loss(config.train.loss, findings);
+  check_distillation(config.train.loss, findings);
   check_role("devices.targets", config.devices.targets, findings);
   check_role("devices.drafters", config.devices.drafters, findings);
   return findings;

@@ -113,6 +113,9 @@ std::vector<Option> drafter_options() {
           "drafter.mask_token_id", {0, 1 << 24},
           "an unused row of the embedding table; auto: the tokenizer's mask token",
           [](auto& run) -> auto& { return run.drafter.mask_token_id; }),
+      declare(
+          "drafter.init", "a drafter's folder whose weights training begins with; without it they are random",
+          [](auto& run) -> auto& { return run.drafter.init; }),
   };
 }
 
@@ -162,6 +165,24 @@ std::vector<Option> train_options() {
       real(
           "train.loss.alpha", {0, 1}, "smoothing of D-PACE; auto: 0.5",
           [](auto& run) -> auto& { return run.train.loss.alpha; }),
+      real(
+          "train.loss.distill.weight", {0, 1}, "share of the target's own distribution in the loss; 0: none",
+          [](auto& run) -> auto& { return run.train.loss.distill.weight; }),
+      real(
+          "train.loss.distill.temperature", above_zero(1000), "softens both distributions",
+          [](auto& run) -> auto& { return run.train.loss.distill.temperature; }),
+      declare(
+          "train.noise.type", "noise on the drafter's copy of the target's features",
+          [](auto& run) -> auto& { return run.train.noise.type; }),
+      real(
+          "train.noise.scale", {0, kLarge}, "half the width of uniform noise, deviation of gaussian",
+          [](auto& run) -> auto& { return run.train.noise.scale; }),
+      declare(
+          "train.noise.schedule", "linear: the noise falls to 0 at the last step",
+          [](auto& run) -> auto& { return run.train.noise.schedule; }),
+      declare(
+          "train.recompute", "layer: keep one layer's activations and run the others twice; the same bits",
+          [](auto& run) -> auto& { return run.train.recompute; }),
       real(
           "train.optimizer.lr", above_zero(kLarge), "highest learning rate",
           [](auto& run) -> auto& { return run.train.optimizer.lr; }),

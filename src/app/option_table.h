@@ -32,6 +32,18 @@ struct ChoiceNames<LossKind> {
   static constexpr std::array<std::string_view, 2> kNames{"dflash", "dpace"};
 };
 template <>
+struct ChoiceNames<NoiseKind> {
+  static constexpr std::array<std::string_view, 3> kNames{"none", "uniform", "gaussian"};
+};
+template <>
+struct ChoiceNames<NoiseSchedule> {
+  static constexpr std::array<std::string_view, 2> kNames{"constant", "linear"};
+};
+template <>
+struct ChoiceNames<Recompute> {
+  static constexpr std::array<std::string_view, 2> kNames{"none", "layer"};
+};
+template <>
 struct ChoiceNames<ScheduleType> {
   static constexpr std::array<std::string_view, 3> kNames{"cosine", "constant", "linear"};
 };

@@ -2,6 +2,7 @@
 // of its own; its launches run at once in the calling thread, split over `threads` workers of that thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,9 @@ struct DeviceName {
 
 struct Device {
   DeviceName name;
+  // About as many scalar operations as a launch must have before it is split: some ten microseconds, what waking the
+  // workers takes. Smaller launches, like most of decoding a small model, run in the calling thread.
+  std::int64_t work_worth_sharing = std::int64_t{1} << 20;
   int threads = 1;  // CPU workers a launch is split over; part of what fixes the bits of a run
 };
 

@@ -1,6 +1,6 @@
 // Set-up ends with seal(). After it no arena or pinned pool grows, no kernel is prepared, tuned or compiled,
-// and no device or library handle is opened. A violation is counted; with DRAFTSMITH_STRICT_SEAL (debug,
-// tests, CI) it aborts.
+// and no device or library handle is opened. A violation is logged once, counted and
+// reported; in debug builds and in tests it aborts (set_seal_violation).
 #pragma once
 
 #include <cstdint>

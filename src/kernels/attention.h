@@ -1,13 +1,14 @@
 // Block-sparse attention. A query row sees an interval [begin, end) of context rows and, when block_size > 0,
 // the rows of its own block (those up to itself when causal_in_block). The interval is data, so one kernel
 // serves
-//   training:  begin = first row of the document (or anchor + offset - (window - 1), if later), end = the
-//   anchor's row prefill:   block_size 0, begin = first row of the document, end = own row + 1 decoding:  the
-//   context is the cache.
+//   training:  begin = first row of the document, or anchor + offset - (window - 1) if that is later;
+//              end = the anchor's row
+//   prefill:   block_size 0, begin = first row of the document, end = own row + 1
+//   decoding:  the context is the cache
 // A row with end < 0 belongs to an invalid block: it sees nothing, its output and all its gradients are 0,
 // and no row of its block is seen by anyone.
-//   p = softmax(q k^T * scale) over all visible keys,  o = p v;  query head h uses kv head h / (query_heads /
-//   kv_heads)
+//   p = softmax(q k^T * scale) over all visible keys,  o = p v
+// Query head h uses kv head h / (query_heads / kv_heads).
 // Backward, with d = sum(grad_o * o) per row and head:
 //   grad_v = p^T grad_o,  ds = p * (grad_o v^T - d),  grad_q = scale * ds k,  grad_k = scale * ds^T q
 // Never a dense score matrix: keys are walked in tiles with a running maximum and sum (online softmax;

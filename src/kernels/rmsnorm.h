@@ -1,7 +1,6 @@
 // RMSNorm over the last dimension, with the residual addition before it:
 //   s = input + addend        (s = input when there is no addend)
-//   y = w * store(s * r),     r = 1 / sqrt(mean(s^2) + epsilon)       Qwen3 form: the normed value is rounded
-//   to T first
+//   y = w * store(s * r),     r = 1 / sqrt(mean(s^2) + epsilon)       (the normed value is rounded to T first)
 // Backward, with h = grad_y * w, n the width and g the gradient that reaches s from elsewhere:
 //   grad_s  = g + r * h - s * r^3 * sum(h * s) / n        (the gradient of input and of addend alike)
 //   grad_w += sum over rows of grad_y * s * r

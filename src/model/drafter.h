@@ -4,8 +4,7 @@
 //   x = embedding[draft_tokens]                       [draft_rows, width]
 //   per layer (layer.h):  x += attention(input_norm(x), c),  x += mlp(post_attention_norm(x))
 //   y = norm(x)
-// Spec: DFlash (arXiv 2602.06036), section 1 of the project's notes. Forward, then backward, in the order of
-// the step.
+// DFlash, arXiv 2602.06036, section 3. Forward, then backward, in the order of the step.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // The visibility rule of DFlash lives here (MicroBatchBuilder::add_block): a slot of the block at anchor a
 // sees the context rows of its own document strictly before a, and its own block.
 //
-// Spec: DFlash, arXiv 2602.06036; a block at anchor a has slots k = 0 .. block_size - 1 at positions a + k;
+// DFlash, arXiv 2602.06036, and docs/dflash.md: a block at anchor a has slots k = 0 .. block_size - 1 at positions a + k;
 // slot 0 is the anchor's token, the others are mask tokens; slot k > 0 predicts token a + k.
 #pragma once
 
@@ -106,7 +106,7 @@ class MicroBatchBuilder {
 bool valid_anchor(std::span<const std::uint8_t> loss_mask, std::int64_t position);
 
 // Draws `count` of the document's valid anchors without replacement, or all when there are no more,
-// ascending: one number per position from `random`, the lowest win (spec: DFlash section 3). `anchors` is
+// ascending: one number per position from `random`, the lowest win (docs/dflash.md, "Anchors"). `anchors` is
 // overwritten; it takes no heap once it has room for the document's length.
 void draw_anchors(std::span<const std::uint8_t> loss_mask, std::int64_t count, const Random& random,
                   std::vector<std::int32_t>& anchors);

@@ -86,7 +86,7 @@ struct DrafterShape {
 };
 
 // The published rule for tapped layers: count 1 gives the middle one, more are spread evenly over 1 .. layers
-// - 3, rounded half to even as Python does (spec: DFlash, "build_target_layer_ids"). Small targets give
+// - 3, rounded half to even as Python does (docs/dflash.md, "Taps"). Small targets give
 // duplicates: those are left to check_drafter_shape().
 std::vector<std::int64_t> default_taps(std::int64_t target_layers, std::int64_t count);
 

@@ -1,4 +1,4 @@
-// The frozen target: Qwen3, Qwen3-MoE, Qwen2 / 2.5 and Llama decoders (spec: targets). Weights are loaded
+// The frozen target: Qwen3, Qwen3-MoE, Qwen2 / 2.5 and Llama decoders. Weights are loaded
 // once per device; a pass writes keys and values into rows of a store and hands out the raw residual after
 // the tapped layers, and logits where they are asked for. Layers above the last tap are not computed unless
 // logits are wanted.

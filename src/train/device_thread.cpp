@@ -9,7 +9,7 @@ namespace draftsmith {
 
 template <typename T>
 DeviceThread<T>::DeviceThread(const Device& device, const DeviceRoles& roles, const RunShapes& shapes,
-                              const OptimizerConfig& optimizer)
+                              const OptimizerConfig& optimizer, std::uint64_t seed)
     : device_(device),
       roles_(roles),
       shapes_(shapes),
@@ -17,7 +17,7 @@ DeviceThread<T>::DeviceThread(const Device& device, const DeviceRoles& roles, co
       launch_(device_, cpu_kernels<T>()),
       times_{.name = device.name.text()} {
   if (roles.target) target_.emplace(shapes);
-  if (roles.drafter) drafter_.emplace(shapes, optimizer);
+  if (roles.drafter) drafter_.emplace(shapes, optimizer, seed);
 }
 
 template <typename T>
@@ -120,7 +120,11 @@ bool DeviceThread<T>::take(const SequenceItem& item, const PipelineLinks& links)
   if (!empty) drafter_->load_batch(*slot);
   count(item, slot->facts);
   links.ring.advance(item.index, SlotState::free);
-  if (!empty) drafter_->train(launch_);
+  if (empty) return true;
+  const SequencePlan& plan = links.plan;
+  drafter_->add_noise(launch_, (item.step - 1) * plan.step_micro_batches + item.part,
+                      plan.last_step * plan.step_micro_batches);
+  drafter_->train(launch_);
   return true;
 }
 

@@ -52,7 +52,7 @@ template <typename T>
 class DeviceThread {
  public:
   DeviceThread(const Device& device, const DeviceRoles& roles, const RunShapes& shapes,
-               const OptimizerConfig& optimizer);
+               const OptimizerConfig& optimizer, std::uint64_t seed);
 
   // Main thread, in this order. measure() prepares every product and counts the memory, and is all that a
   // plan needs; carve() allocates it; load() reads weights.

@@ -8,11 +8,12 @@
 namespace draftsmith {
 
 template <typename T>
-DrafterWorker<T>::DrafterWorker(const RunShapes& shapes, const OptimizerConfig& optimizer)
+DrafterWorker<T>::DrafterWorker(const RunShapes& shapes, const OptimizerConfig& optimizer, std::uint64_t seed)
     : shapes_(shapes),
       optimizer_(optimizer),
+      seed_(seed),
       table_(drafter_weight_table(shapes.drafter)),
-      drafter_(shapes.drafter) {}
+      drafter_(shapes.drafter, shapes.recompute) {}
 
 template <typename T>
 void DrafterWorker<T>::carve(Carver& carver, const VocabularyTables<T>* shared) {
@@ -28,8 +29,9 @@ void DrafterWorker<T>::carve(Carver& carver, const VocabularyTables<T>* shared) 
   rope_ = carve_rope(carver, shapes_.positions, shape.head_dim);
   batch_ = carve_batch(carver, budget);
   features_ = carver.matrix<T>(budget.context_tokens, shape.feature_width());
+  if (shapes_.loss.distilled()) teacher_hidden_ = carver.matrix<T>(budget.context_tokens, shape.width);
   carver.purpose("drafter activations");
-  activations_ = carve_drafter_activations<T>(carver, shape, budget, Recompute::none);
+  activations_ = carve_drafter_activations<T>(carver, shape, budget, shapes_.recompute);
   carver.purpose("activation gradients");
   gradients_ = carve_drafter_gradients<T>(carver, shape, budget);
   carver.purpose("loss");
@@ -68,7 +70,24 @@ void DrafterWorker<T>::load_batch(const Slot& slot) {
   DRAFTSMITH_CHECK(slot.batch_bytes.size == batch_.bytes.size, "a slot and a device have the same shapes");
   std::memcpy(batch_.bytes.data, slot.batch_bytes.data, static_cast<std::size_t>(batch_.bytes.size));
   std::memcpy(features_.data, slot.features.data, static_cast<std::size_t>(slot.features.size));
+  if (slot.final_hidden.size > 0) {
+    std::memcpy(teacher_hidden_.data, slot.final_hidden.data,
+                static_cast<std::size_t>(slot.final_hidden.size));
+  }
   counts_ = slot.facts.counts;
+}
+
+template <typename T>
+void DrafterWorker<T>::add_noise(Launcher<T>& launch, std::int64_t number, std::int64_t total) {
+  const NoiseConfig& noise = shapes_.noise;
+  if (noise.type == NoiseKind::none) return;
+  const double left = 1.0 - static_cast<double>(number) / static_cast<double>(total);
+  const double scale = noise.schedule == NoiseSchedule::linear ? noise.scale * left : noise.scale;
+  launch(AddFeatureNoise<T>{.kind = noise.type,
+                            .scale = static_cast<float>(scale),
+                            .seed = seed_,
+                            .index = number,
+                            .features = features_});
 }
 
 template <typename T>
@@ -81,6 +100,7 @@ void DrafterWorker<T>::forward(Launcher<T>& launch, LossPass pass) {
             .pass = pass,
             .hidden = activations_.output,
             .head = tables_.head,
+            .teacher_hidden = teacher_hidden_,
             .grad_hidden = gradients_.output},
            batch_.batch, counts_, shapes_.budget, loss_);
 }

@@ -20,7 +20,7 @@ namespace draftsmith {
 template <typename T>
 class DrafterWorker {
  public:
-  DrafterWorker(const RunShapes& shapes, const OptimizerConfig& optimizer);
+  DrafterWorker(const RunShapes& shapes, const OptimizerConfig& optimizer, std::uint64_t seed);
 
   // Lays out everything; the same call measures and cuts. `shared` are the target's tables when the device
   // has that role too, else null.
@@ -37,6 +37,8 @@ class DrafterWorker {
   void begin_step(Launcher<T>& launch);
   // Copies a slot's arrays and features to the device. The slot may then be handed on.
   void load_batch(const Slot& slot);
+  // Adds the run's noise to the loaded features; `number` is the micro-batch's among all of the run's, of `total`.
+  void add_noise(Launcher<T>& launch, std::int64_t number, std::int64_t total);
   // Forward, loss and backward of the loaded batch; adds to gradient and sums.
   void train(Launcher<T>& launch);
   // Forward and loss of the loaded batch; writes the slot's predictions and sums.
@@ -62,6 +64,7 @@ class DrafterWorker {
   // Constant after construction.
   const RunShapes& shapes_;
   const OptimizerConfig optimizer_;
+  const std::uint64_t seed_;  // of the noise
   const WeightTable table_;
   const Drafter<T> drafter_;
   // Views of the device's arena.
@@ -72,7 +75,8 @@ class DrafterWorker {
   DrafterWeights<float> weight_gradients_;
   RopeStorage rope_;
   CarvedBatch batch_;
-  Matrix<T> features_;  // [context_tokens, taps * width]
+  Matrix<T> features_;        // [context_tokens, taps * width]
+  Matrix<T> teacher_hidden_;  // [context_tokens, width], empty unless the loss is distilled
   DrafterActivations<T> activations_;
   DrafterGradients<T> gradients_;
   LossScratch<T> loss_;  // its sums are the first of sums_

@@ -2,8 +2,8 @@
 // a block; what the drafter would have proposed there is compared with the answer itself, which is the
 // target's own greedy output; then each answer is walked as serving would:
 //   at anchor p, the leading correct run a is accepted and the bonus token committed: p += a + 1
-// Acceptance is the committed tokens over the cycles, summed over all conversations (spec: DFlash, section 8,
-// "Ours"). The first token of an answer comes from prefill and is not counted; a cycle that the answer's end
+// Acceptance is the committed tokens over the cycles, summed over all conversations (docs/dflash.md,
+// "Acceptance"). The first token of an answer comes from prefill and is not counted; a cycle that the answer's end
 // cuts counts up to and including it. An unsupervised token ends a run.
 #pragma once
 

@@ -9,7 +9,9 @@ namespace draftsmith {
 namespace {
 
 SlotShape slot_shape(const RunShapes& shapes, std::int64_t element_bytes) {
-  return {.budget = shapes.budget, .feature_row_bytes = shapes.drafter.feature_width() * element_bytes};
+  return {.budget = shapes.budget,
+          .feature_row_bytes = shapes.drafter.feature_width() * element_bytes,
+          .final_hidden_row_bytes = shapes.teacher_width() * element_bytes};
 }
 
 std::int64_t drafter_count(const PipelineInputs& inputs) {
@@ -20,8 +22,9 @@ template <typename T>
 std::vector<std::unique_ptr<DeviceThread<T>>> make_devices(const PipelineInputs& inputs) {
   std::vector<std::unique_ptr<DeviceThread<T>>> devices;
   for (const DeviceAssignment& one : assign_devices(inputs.config.devices)) {
-    devices.push_back(std::make_unique<DeviceThread<T>>(one.device, one.roles, inputs.shapes,
-                                                        inputs.config.train.optimizer));
+    devices.push_back(
+        std::make_unique<DeviceThread<T>>(one.device, one.roles, inputs.shapes, inputs.config.train.optimizer,
+                                          static_cast<std::uint64_t>(inputs.config.train.seed)));
   }
   return devices;
 }

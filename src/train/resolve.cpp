@@ -14,7 +14,9 @@ namespace {
 LossSettings loss_settings(const LossConfig& config) {
   return {.kind = config.type,
           .gamma = static_cast<float>(config.gamma.value_or(0)),
-          .alpha = static_cast<float>(config.alpha.value_or(0))};
+          .alpha = static_cast<float>(config.alpha.value_or(0)),
+          .distill_share = static_cast<float>(config.distill.weight),
+          .distill_temperature = static_cast<float>(config.distill.temperature)};
 }
 
 }  // namespace
@@ -71,6 +73,8 @@ RunShapes resolve_shapes(const RunConfig& config, const TargetShape& target, con
                      .blocks = config.train.blocks,
                      .block_size = drafter.block_size},
           .loss = loss_settings(config.train.loss),
+          .recompute = config.train.recompute,
+          .noise = config.train.noise,
           .positions = config.data.max_length + drafter.block_size};
 }
 

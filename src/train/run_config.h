@@ -12,12 +12,15 @@
 #include <vector>
 
 #include "kernels/block_loss.h"
+#include "kernels/feature_noise.h"
+#include "model/drafter.h"
 #include "model/shape.h"
 #include "tensor/tensor.h"
 
 namespace draftsmith {
 
 enum class ScheduleType { cosine, constant, linear };
+enum class NoiseSchedule { constant, linear };
 
 // As in config.json.
 struct RopeScalingConfig {
@@ -50,6 +53,7 @@ struct DrafterConfig {
   std::optional<std::int64_t> sliding_window;  // positions seen, the query's own among them
   bool is_causal = true;                       // within the block, in sliding layers only
   std::optional<std::int64_t> mask_token_id;   // the tokenizer's mask token
+  std::string init;                            // a drafter's folder to begin with; empty: random weights
 };
 
 struct DataConfig {
@@ -58,10 +62,24 @@ struct DataConfig {
   std::int64_t max_length = 512;  // tokens; longer conversations are cut
 };
 
+// The divergence from the target's own distribution, in the loss beside its hard labels.
+struct DistillConfig {
+  double weight = 0;  // its share; 0: none
+  double temperature = 1;
+};
+
 struct LossConfig {
   LossKind type = LossKind::dflash;
   std::optional<double> gamma;  // dflash only; default_gamma(block_size); 0 weighs every offset alike
   std::optional<double> alpha;  // dpace only; 0.5
+  DistillConfig distill;        // dflash only
+};
+
+// Noise on the drafter's copy of the features while training.
+struct NoiseConfig {
+  NoiseKind type = NoiseKind::none;
+  double scale = 0.1;                                // half the width of uniform, deviation of gaussian
+  NoiseSchedule schedule = NoiseSchedule::constant;  // linear: falls to 0 at the last step
 };
 
 struct OptimizerConfig {
@@ -94,6 +112,8 @@ struct TrainConfig {
   std::int64_t accumulate = 1;             // micro-batches of each drafter in a step
   std::optional<DType> compute;            // bf16 with AVX-512-BF16, else float32
   LossConfig loss;
+  NoiseConfig noise;
+  Recompute recompute = Recompute::none;  // layer: keeps one layer's activations; the same bits
   OptimizerConfig optimizer;
   std::int64_t seed = 0;
   CheckpointConfig checkpoint;

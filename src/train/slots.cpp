@@ -21,6 +21,7 @@ Slot carve_slot(Carver& carver, const SlotShape& shape) {
   slot.batch = carved.batch;
   slot.batch_bytes = carved.bytes;
   slot.features = carver.vector<std::byte>(shape.budget.context_tokens * shape.feature_row_bytes);
+  slot.final_hidden = carver.vector<std::byte>(shape.budget.context_tokens * shape.final_hidden_row_bytes);
   slot.predictions = carver.vector<std::int32_t>(shape.budget.loss_rows());
   slot.sums = carver.vector<double>(LossSums::size(shape.budget.block_size));
   return slot;

@@ -37,8 +37,10 @@ struct BatchFacts {
 
 struct Slot {
   MicroBatch batch;
-  Vector<std::byte> batch_bytes;     // all arrays of the batch, side by side
-  Vector<std::byte> features;        // [context_tokens, taps * width] of the compute type
+  Vector<std::byte> batch_bytes;  // all arrays of the batch, side by side
+  Vector<std::byte> features;     // [context_tokens, taps * width] of the compute type
+  Vector<std::byte>
+      final_hidden;  // [context_tokens, width], after the target's final norm; empty unless distilled
   Vector<std::int32_t> predictions;  // [loss_rows], of an evaluation
   Vector<double> sums;               // [LossSums::size], of an evaluation
   BatchFacts facts;
@@ -47,6 +49,7 @@ struct Slot {
 struct SlotShape {
   BatchBudget budget;
   std::int64_t feature_row_bytes = 0;
+  std::int64_t final_hidden_row_bytes = 0;  // 0: not carried
 };
 
 // The arrays of a micro-batch and the bytes that hold them all.

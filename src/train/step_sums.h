@@ -25,7 +25,7 @@ struct StepSums {
     return LossSums::size(block_size) + static_cast<std::int64_t>(sum);
   }
   static constexpr std::int64_t size(std::int64_t block_size) { return index(HostSum::count, block_size); }
-  // What the loss is divided by: the sum of weights, or the documents with a block (spec: DFlash, section 5).
+  // What the loss is divided by: the sum of weights, or the documents with a block (docs/dflash.md, "Loss").
   static constexpr std::int64_t denominator(LossKind kind, std::int64_t block_size) {
     return kind == LossKind::dflash ? LossSums::kDenominator
                                     : index(HostSum::documents_with_blocks, block_size);

@@ -29,6 +29,7 @@ void TargetWorker<T>::carve(Carver& carver) {
   carver.purpose("micro-batch");
   for (auto* vector : {&tokens_, &positions_, &begin_, &end_}) *vector = carver.vector<std::int32_t>(rows);
   features_ = carver.matrix<T>(rows, shapes_.drafter.feature_width());
+  if (shapes_.loss.distilled()) final_hidden_ = carver.matrix<T>(rows, shapes_.target.width);
 }
 
 template <typename T>
@@ -45,7 +46,8 @@ void TargetWorker<T>::forward(Launcher<T>& launch) {
                    .intervals = {.begin = begin_, .end = end_},
                    .first_row = 0,
                    .store = &store_,
-                   .features = features_});
+                   .features = features_,
+                   .final_hidden = final_hidden_});
 }
 
 template <typename T>
@@ -56,6 +58,7 @@ void TargetWorker<T>::fill(Launcher<T>& launch, Slot& slot) {
   copy(slot.batch.causal_end, end_);
   forward(launch);
   copy(bytes_of(features_), slot.features);
+  copy(bytes_of(final_hidden_), slot.final_hidden);
 }
 
 template <typename T>

@@ -43,6 +43,7 @@ class TargetWorker {
   Vector<std::int32_t> tokens_, positions_;  // [context_tokens]
   Vector<std::int32_t> begin_, end_;         // [context_tokens]: the rows that each row sees
   Matrix<T> features_;                       // [context_tokens, taps * width]
+  Matrix<T> final_hidden_;                   // [context_tokens, width], empty unless the loss is distilled
 };
 
 }  // namespace draftsmith

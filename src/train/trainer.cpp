@@ -13,6 +13,7 @@
 #include "metrics/recorder.h"
 #include "train/pipeline.h"
 #include "train/resolve.h"
+#include "train/warm_start.h"
 
 namespace draftsmith {
 namespace {
@@ -81,7 +82,8 @@ class LogThroughRecorder {
 // The state that training begins with, on the host for as long as set-up takes.
 class InitialState {
  public:
-  InitialState(const WeightTable& table, std::uint64_t seed, const std::optional<Resumed>& resumed) {
+  InitialState(const WeightTable& table, const PipelineInputs& inputs,
+               const std::optional<Resumed>& resumed) {
     Carver count;
     carve_trained_state(count, table);
     memory_ = Buffer::pinned(count.peak());
@@ -90,7 +92,9 @@ class InitialState {
     if (resumed) {
       read_checkpoint_state(resumed->checkpoint.path, table, state_);
     } else {
-      initialise_state(table, seed, state_);
+      initialise_state(table, static_cast<std::uint64_t>(inputs.config.train.seed), state_);
+      const std::string& init = inputs.config.drafter.init;
+      if (!init.empty()) load_initial_weights(init, inputs.shapes.drafter, state_.master);
     }
   }
   const TrainedState& state() const { return state_; }
@@ -134,8 +138,7 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
                                 .resumed = resumed ? std::optional(resumed->checkpoint) : std::nullopt},
                                pipeline.table(), recorder, inputs.hooks);
   {
-    const InitialState initial(pipeline.table(), static_cast<std::uint64_t>(inputs.config.train.seed),
-                               resumed);
+    const InitialState initial(pipeline.table(), inputs, resumed);
     pipeline.set_up(initial.state(), start);
     if (start.owes_evaluation) offer_owed(start, initial.state(), checkpoints);
   }

@@ -9,14 +9,13 @@
 
 namespace draftsmith {
 
-// body(begin, end): called once per worker with a contiguous range of [0, count), or at once in this thread
-// when the device has one worker or `work` (about the number of scalar operations) is too small to be worth
-// waking the others.
+// body(begin, end): called once per worker with a contiguous range of [0, count), or at once in this thread when the
+// device has one worker or `work` (about the number of scalar operations) is below Device::work_worth_sharing.
 template <typename Body>
 void parallel_ranges(const Stream& stream, std::int64_t count, std::int64_t work, const Body& body) {
-  constexpr std::int64_t kWorthWaking = 1 << 16;
-  const std::int64_t parts =
-      work < kWorthWaking ? 1 : (stream.device->threads < count ? stream.device->threads : count);
+  const std::int64_t parts = work < stream.device->work_worth_sharing
+                                 ? 1
+                                 : (stream.device->threads < count ? stream.device->threads : count);
   if (parts <= 1) {
     if (count > 0) body(std::int64_t{0}, count);
     return;

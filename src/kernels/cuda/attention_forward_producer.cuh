@@ -61,7 +61,7 @@ struct ForwardLayout {
   __device__ Mbarrier value_free(int slot) const { return barrier(2 + 3 * kStages + slot); }
 };
 
-__device__ ForwardItem forward_item(const AttentionPlan& plan, std::int32_t index) {
+__device__ inline ForwardItem forward_item(const AttentionPlan& plan, std::int32_t index) {
   const std::int32_t tiles = plan.capacity.forward_tiles;
   const auto kv_heads = static_cast<std::int32_t>(plan.budget.shape.kv_heads);
   if (index >= tiles * kv_heads) return {.first_row = -1};

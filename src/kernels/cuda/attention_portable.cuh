@@ -134,6 +134,37 @@ struct KeyWalk {
   }
 };
 
+// Where a walk's keys and values come from.
+struct KeyOperands {
+  const Matrix<const bf16>&context_key, &context_value, &block_key, &block_value;
+  std::int64_t column;  // of the kv head
+};
+
+// Brings a step of a walk, if there is one.
+template <int head_dim, int key_rows>
+__device__ void load_step(const KeyOperands& from, const KeyWalk<key_rows>& walk, std::int32_t step,
+                          const PaddedTile<head_dim>& key, const PaddedTile<head_dim>& value) {
+  if (step < walk.steps()) {
+    const bool own = walk.is_own(step);
+    const Matrix<const bf16>& keys = own ? from.block_key : from.context_key;
+    const Matrix<const bf16>& values = own ? from.block_value : from.context_value;
+    const auto limit = static_cast<std::int32_t>(keys.rows);
+    key.template load<key_rows, kPortableThreads>(keys, walk.first_key(step), limit, from.column);
+    value.template load<key_rows, kPortableThreads>(values, walk.first_key(step), limit, from.column);
+  }
+  commit_copies();
+}
+
+// Row `half` of a thread's sums, times a factor.
+template <int tiles>
+__device__ void store_row(bf16* to, const float (&sums)[tiles][4], int half, float factor) {
+#pragma unroll
+  for (int i = 0; i < tiles; ++i) {
+    reinterpret_cast<std::uint32_t*>(to)[i * 4 + threadIdx.x % 4] =
+        pack_bf16(sums[i][2 * half] * factor, sums[i][2 * half + 1] * factor);
+  }
+}
+
 // A row's intervals and whether it counts at all.
 struct RowVisibility {
   RowInterval context{0, 0}, own{0, 0};

@@ -62,52 +62,64 @@ __device__ void soften(float (&scores)[tiles][4], float (&output)[column_tiles][
   }
 }
 
+// Divides a thread's two rows by their sums. A row of an invalid block, which is computed as if it saw the tiles
+// that all others see, becomes 0 whatever sign its sums have.
+template <int head_dim>
+__device__ void store_output(const AttentionForward<bf16>& arguments, const PackedRows& packed,
+                             const std::int32_t (&rows)[2], float (&output)[head_dim / 8][4],
+                             const RunningRows& running) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float sum = quad_sum(running.sum[half]);
+    if (!packed.inside(rows[half])) continue;
+    const std::int32_t token = packed.token(rows[half]), head = packed.head(rows[half]);
+    const bool seen = arguments.intervals.end.data[token] >= 0 && sum > 0;
+    if (!seen) {
+#pragma unroll
+      for (int i = 0; i < head_dim / 8; ++i) output[i][2 * half] = output[i][2 * half + 1] = 0;
+    }
+    store_row(arguments.output.row(token) + static_cast<std::int64_t>(head) * head_dim, output, half,
+              seen ? 1.0f / sum : 1.0f);
+    if (threadIdx.x % 4 == 0 && arguments.log_sum_exp.data != nullptr) {
+      arguments.log_sum_exp(token, head) =
+          seen ? running.maximum[half] * arguments.shape.scale + logf(sum) : -INFINITY;
+    }
+  }
+}
+
 template <int head_dim>
 __global__ void __launch_bounds__(kPortableThreads)
     portable_forward_kernel(AttentionForward<bf16> arguments, AttentionPlan plan) {
   constexpr int kKeys = kForwardKeys<head_dim>;
   extern __shared__ __align__(16) unsigned char shared[];
   const ForwardLayout<head_dim> layout{shared_address(shared)};
-  const auto tile =
-      static_cast<std::int32_t>(gridDim.x - 1 - blockIdx.x);  // later rows see more: longest first
+  const auto tile = static_cast<std::int32_t>(gridDim.x - 1 - blockIdx.x);  // later rows see more
   const AttentionShape& shape = arguments.shape;
   const PackedRows packed{static_cast<std::int32_t>(shape.query_heads / shape.kv_heads),
                           static_cast<std::int32_t>(arguments.query.rows),
                           static_cast<std::int32_t>(blockIdx.y)};
-  const std::int64_t key_column = static_cast<std::int64_t>(blockIdx.y) * head_dim;
   const std::int32_t first_row = tile * kQueryTileRows;
   const QueryTile bounds = plan.tiles.data[tile];
   const KeyWalk<kKeys> walk(bounds);
-  const auto prefetch = [&](std::int32_t step) {
-    if (step < walk.steps()) {
-      const bool own = walk.is_own(step);
-      const Matrix<const bf16>& keys = own ? arguments.block_key : arguments.context_key;
-      const Matrix<const bf16>& values = own ? arguments.block_value : arguments.context_value;
-      const auto limit = static_cast<std::int32_t>(keys.rows);
-      layout.key(step % 2).template load<kKeys, kPortableThreads>(keys, walk.first_key(step), limit,
-                                                                  key_column);
-      layout.value(step % 2).template load<kKeys, kPortableThreads>(values, walk.first_key(step), limit,
-                                                                    key_column);
-    }
-    commit_copies();
-  };
+  const KeyOperands from{arguments.context_key, arguments.context_value, arguments.block_key,
+                         arguments.block_value, static_cast<std::int64_t>(blockIdx.y) * head_dim};
   layout.query().template load_packed<kQueryTileRows, kPortableThreads>(arguments.query, packed,
                                                                         Divisor(packed.heads), first_row);
-  prefetch(0);
+  load_step(from, walk, 0, layout.key(0), layout.value(0));
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const std::int32_t rows[2] = {first_row + warp * 16 + lane / 4, first_row + warp * 16 + lane / 4 + 8};
   const RowVisibility seen[2] = {row_visibility(shape, arguments.intervals, packed, rows[0]),
                                  row_visibility(shape, arguments.intervals, packed, rows[1])};
-  const float log2_scale = shape.scale * kLog2E;
   RunningRows running;
   float output[head_dim / 8][4] = {};
   for (std::int32_t step = 0; step < walk.steps(); ++step) {
-    prefetch(step + 1);
+    const int stage = step % 2;
+    load_step(from, walk, step + 1, layout.key(stage ^ 1), layout.value(stage ^ 1));
     wait_copies<1>();
     __syncthreads();
     float scores[kKeys / 8][4];
-    multiply_rows<head_dim, kKeys / 8>(scores, layout.query(), warp * 16, layout.key(step % 2), 0);
+    multiply_rows<head_dim, kKeys / 8>(scores, layout.query(), warp * 16, layout.key(stage), 0);
     const bool own = walk.is_own(step);
     const std::int32_t first = walk.first_key(step);
     const RowInterval intervals[2] = {seen[0].of(own), seen[1].of(own)};
@@ -119,29 +131,11 @@ __global__ void __launch_bounds__(kPortableThreads)
         if (key < interval.begin || key >= interval.end) scores[i / 4][i % 4] = -INFINITY;
       }
     }
-    soften(scores, output, running, log2_scale);
-    add_products<head_dim>(output, scores, layout.value(step % 2), 0, 0);
+    soften(scores, output, running, shape.scale * kLog2E);
+    add_products<head_dim>(output, scores, layout.value(stage), 0, 0);
     __syncthreads();
   }
-
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    if (!packed.inside(rows[half])) continue;
-    const float sum = quad_sum(running.sum[half]);
-    const bool valid = arguments.intervals.end.data[packed.token(rows[half])] >= 0 && sum > 0;
-    const float factor = valid ? 1.0f / sum : 0.0f;
-    const std::int32_t head = packed.head(rows[half]);
-    bf16* to = arguments.output.row(packed.token(rows[half])) + static_cast<std::int64_t>(head) * head_dim;
-#pragma unroll
-    for (int i = 0; i < head_dim / 8; ++i) {
-      reinterpret_cast<std::uint32_t*>(to)[i * 4 + lane % 4] =
-          pack_bf16(output[i][2 * half] * factor, output[i][2 * half + 1] * factor);
-    }
-    if (lane % 4 == 0 && arguments.log_sum_exp.data != nullptr) {
-      arguments.log_sum_exp(packed.token(rows[half]), head) =
-          valid ? running.maximum[half] * shape.scale + logf(sum) : -INFINITY;
-    }
-  }
+  store_output<head_dim>(arguments, packed, rows, output, running);
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+#include "train/warm_start.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "model/drafter_loader.h"
+
+namespace draftsmith {
+namespace {
+
+// Collects where two drafters differ.
+class Differences {
+ public:
+  template <typename Value>
+  void compare(const char* option, const Value& wanted, const Value& found) {
+    if (wanted != found) lines_.push_back(fmt::format("  {}: {} here, {} there", option, wanted, found));
+  }
+  const std::vector<std::string>& lines() const { return lines_; }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+std::vector<std::string> names_of(const std::vector<LayerKind>& kinds) {
+  std::vector<std::string> names;
+  for (const LayerKind kind : kinds) names.push_back(kind == LayerKind::full ? "full" : "sliding");
+  return names;
+}
+
+std::vector<std::string> differences(const DrafterShape& wanted, const DrafterShape& found) {
+  Differences all;
+  all.compare("drafter.layers", wanted.layers, found.layers);
+  all.compare("the target's hidden_size", wanted.width, found.width);
+  all.compare("the target's vocab_size", wanted.vocabulary, found.vocabulary);
+  all.compare("drafter.intermediate", wanted.intermediate, found.intermediate);
+  all.compare("drafter.query_heads", wanted.query_heads, found.query_heads);
+  all.compare("drafter.kv_heads", wanted.kv_heads, found.kv_heads);
+  all.compare("drafter.head_dim", wanted.head_dim, found.head_dim);
+  all.compare("drafter.taps", wanted.taps, found.taps);
+  all.compare("drafter.mask_token_id", wanted.mask_token_id, found.mask_token_id);
+  all.compare("drafter.attention_bias", wanted.attention_bias, found.attention_bias);
+  all.compare("drafter.layer_types", names_of(wanted.layer_kinds), names_of(found.layer_kinds));
+  all.compare("drafter.sliding_window", wanted.sliding_window, found.sliding_window);
+  all.compare("drafter.rope.theta", wanted.rope.theta, found.rope.theta);
+  return all.lines();
+}
+
+}  // namespace
+
+void load_initial_weights(const std::filesystem::path& folder, const DrafterShape& shape,
+                          Vector<float> master) {
+  const LoadedDrafter loaded = load_drafter(folder);
+  const std::vector<std::string> different = differences(shape, loaded.shape);
+  if (!different.empty()) {
+    throw Error(
+        fmt::format("drafter.init: the drafter in {} is another than this run trains:\n{}\n"
+                    "Set these options to what the folder has, or begin without drafter.init",
+                    folder.string(), fmt::join(different, "\n")));
+  }
+  DRAFTSMITH_CHECK(static_cast<std::int64_t>(loaded.weights.size()) == master.size,
+                   "equal shapes have one table");
+  std::copy(loaded.weights.begin(), loaded.weights.end(), master.begin());
+}
+
+}  // namespace draftsmith

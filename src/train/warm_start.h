@@ -1,0 +1,16 @@
+// Training that begins with the weights of a drafter's folder (drafter.init) instead of random ones.
+#pragma once
+
+#include <filesystem>
+
+#include "model/shape.h"
+#include "tensor/tensor.h"
+
+namespace draftsmith {
+
+// Reads the folder's weights into `master`, the flat range of the drafter's weight table. Throws Error naming every
+// option in which the folder's drafter is another than `shape`; only the block size may differ.
+void load_initial_weights(const std::filesystem::path& folder, const DrafterShape& shape,
+                          Vector<float> master);
+
+}  // namespace draftsmith
