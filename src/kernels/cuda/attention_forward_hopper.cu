@@ -224,12 +224,13 @@ __device__ void consume(const ForwardLayout<head_dim>& layout, const AttentionFo
   const AttentionShape& shape = arguments.shape;
   const int consumer = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroup, 0) - 1;
   const int my_row = fragment_place(0).row;
-  ForwardConsumer<head_dim> state{layout, shape.scale * kLog2E, layout.slab(consumer)};
+  ForwardConsumer<head_dim> state{layout, shape.scale * kLog2E};
   const auto heads = static_cast<std::int32_t>(shape.query_heads / shape.kv_heads);
-  for (std::uint32_t parity = 0;; parity ^= 1) {
-    layout.query_full().wait(parity);
-    const ForwardItem item = layout.item();
+  for (RingPlace<kQuerySlots> place;; place.advance()) {
+    layout.query_full(place.slot).wait(place.parity);
+    const ForwardItem item = layout.item(place.slot);
     if (item.first_row < 0) break;
+    state.query = layout.slab(place.slot, consumer);
     const PackedRows packed{heads, static_cast<std::int32_t>(arguments.query.rows), item.kv_head};
     const std::int32_t first_row = item.first_row + consumer * kQueryTileRows;
     const ThreadRows rows(shape, arguments.intervals, packed, first_row + my_row);
@@ -245,7 +246,7 @@ __device__ void consume(const ForwardLayout<head_dim>& layout, const AttentionFo
     named_barrier(1 + consumer, kWarpgroup);  // every warp's products have read the queries
     store_output<head_dim>(state.output, state.query, arguments, packed, first_row);
     fence_async_proxy();
-    layout.query_free().arrive();
+    layout.query_free(place.slot).arrive();
   }
 }
 
@@ -258,8 +259,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   const std::uint32_t start = shared_address(shared), base = (start + 1023) & ~1023u;
   const ForwardLayout<head_dim> layout{base, shared + (base - start)};
   if (threadIdx.x == 0) {
-    layout.query_full().init(1);
-    layout.query_free().init(kConsumers * kWarpgroup);
+    for (int slot = 0; slot < kQuerySlots; ++slot) {
+      layout.query_full(slot).init(1);
+      layout.query_free(slot).init(kConsumers * kWarpgroup);
+    }
     for (int slot = 0; slot < kStages; ++slot) {
       layout.key_full(slot).init(1);
       layout.value_full(slot).init(1);

@@ -9,6 +9,7 @@ inline constexpr int kConsumers = 3;
 inline constexpr int kConsumerWarps = 4 * kConsumers;
 inline constexpr int kThreads = (kConsumers + 1) * kWarpgroup;
 inline constexpr int kStages = 2;
+inline constexpr int kQuerySlots = 2;  // the next item's queries come while an item is worked on
 inline constexpr int kOwnKeys = 64;
 // Together what a block of kThreads has at its entry, 128 each.
 inline constexpr int kConsumerRegisters = 160;
@@ -39,26 +40,31 @@ struct ForwardLayout {
   static constexpr int kPanels = head_dim / kPanelColumns;
   static constexpr int kSlabBytes = kQueryTileRows * head_dim * 2;  // of one consumer
   static constexpr int kSlotBytes = kKeyTileRows * head_dim * 2;
-  static constexpr int kKeysAt = kConsumers * kSlabBytes;
+  static constexpr int kQueryBytes = kConsumers * kSlabBytes;
+  static constexpr int kKeysAt = kQuerySlots * kQueryBytes;
   static constexpr int kValuesAt = kKeysAt + kStages * kSlotBytes;
   static constexpr int kItemAt = kValuesAt + kStages * kSlotBytes;
-  static constexpr int kBarriersAt = kItemAt + 64;
-  static constexpr int kBytes = kBarriersAt + 8 * (2 + 4 * kStages) + 1024;  // the base is rounded up to 1024
+  static constexpr int kBarriersAt = kItemAt + kQuerySlots * static_cast<int>(sizeof(ForwardItem));
+  static constexpr int kBytes = kBarriersAt + 8 * (2 * kQuerySlots + 4 * kStages) + 1024;  // base rounded up
 
   std::uint32_t base;
   unsigned char* generic;
 
-  __device__ std::uint32_t slab(int consumer) const { return base + consumer * kSlabBytes; }
+  __device__ std::uint32_t slab(int slot, int consumer) const {
+    return base + slot * kQueryBytes + consumer * kSlabBytes;
+  }
   __device__ std::uint32_t key(int slot) const { return base + kKeysAt + slot * kSlotBytes; }
   __device__ std::uint32_t value(int slot) const { return base + kValuesAt + slot * kSlotBytes; }
-  __device__ ForwardItem& item() const { return *reinterpret_cast<ForwardItem*>(generic + kItemAt); }
+  __device__ ForwardItem& item(int slot) const {
+    return reinterpret_cast<ForwardItem*>(generic + kItemAt)[slot];
+  }
   __device__ Mbarrier barrier(int index) const { return {base + kBarriersAt + 8 * index}; }
-  __device__ Mbarrier query_full() const { return barrier(0); }
-  __device__ Mbarrier query_free() const { return barrier(1); }
-  __device__ Mbarrier key_full(int slot) const { return barrier(2 + slot); }
-  __device__ Mbarrier key_free(int slot) const { return barrier(2 + kStages + slot); }
-  __device__ Mbarrier value_full(int slot) const { return barrier(2 + 2 * kStages + slot); }
-  __device__ Mbarrier value_free(int slot) const { return barrier(2 + 3 * kStages + slot); }
+  __device__ Mbarrier query_full(int slot) const { return barrier(slot); }
+  __device__ Mbarrier query_free(int slot) const { return barrier(kQuerySlots + slot); }
+  __device__ Mbarrier key_full(int slot) const { return barrier(2 * kQuerySlots + slot); }
+  __device__ Mbarrier key_free(int slot) const { return barrier(2 * kQuerySlots + kStages + slot); }
+  __device__ Mbarrier value_full(int slot) const { return barrier(2 * kQuerySlots + 2 * kStages + slot); }
+  __device__ Mbarrier value_free(int slot) const { return barrier(2 * kQuerySlots + 3 * kStages + slot); }
 };
 
 __device__ inline ForwardItem forward_item(const AttentionPlan& plan, std::int32_t index) {
@@ -91,6 +97,7 @@ struct ForwardProducer {
   const Layout& layout;
   const ForwardMaps& maps;
   RingPlace<kStages> keys, values;
+  RingPlace<kQuerySlots> queries;
 
   // One tile of `rows` rows into a slot: a box per panel.
   __device__ static void load(std::uint32_t to, const CUtensorMap& map, int rows, int column, int row,
@@ -118,37 +125,38 @@ struct ForwardProducer {
   }
 
   // The queries of an item, and the item itself, which the consumers read once the queries are there.
-  __device__ void load_query(const ForwardItem& item, std::int32_t heads, std::uint32_t parity) {
-    layout.query_free().wait(parity ^ 1);
-    layout.item() = item;
+  __device__ void load_query(const ForwardItem& item, std::int32_t heads) {
+    layout.query_free(queries.slot).wait(queries.parity ^ 1);
+    layout.item(queries.slot) = item;
+    const Mbarrier full = layout.query_full(queries.slot);
     if (item.first_row < 0) {
-      layout.query_full().arrive();
+      full.arrive();
       return;
     }
-    layout.query_full().arrive_expecting(kConsumers * Layout::kSlabBytes);
+    full.arrive_expecting(Layout::kQueryBytes);
 #pragma unroll
     for (int consumer = 0; consumer < kConsumers; ++consumer) {
 #pragma unroll
       for (int panel = 0; panel < Layout::kPanels; ++panel) {
-        load_box(layout.slab(consumer) + panel * kQueryTileRows * 128, maps.query, panel * kPanelColumns,
-                 item.kv_head * heads, (item.first_row + consumer * kQueryTileRows) / heads,
-                 layout.query_full().address);
+        load_box(layout.slab(queries.slot, consumer) + panel * kQueryTileRows * 128, maps.query,
+                 panel * kPanelColumns, item.kv_head * heads,
+                 (item.first_row + consumer * kQueryTileRows) / heads, full.address);
       }
     }
+    queries.advance();
   }
 
-  // Keys run one step ahead of values, so that the first keys of an item come before its queries are free.
+  // Keys run one step ahead of values.
   __device__ void run(const AttentionPlan& plan) {
     const auto heads = static_cast<std::int32_t>(plan.budget.shape.query_heads / plan.budget.shape.kv_heads);
-    std::uint32_t query_parity = 0;
     auto ticket = static_cast<std::int32_t>(blockIdx.x);
     while (true) {
-      const ForwardItem item = forward_item(plan, ticket);
+      // Kept in shared memory: a producer has few registers.
+      const ForwardItem& item = layout.item(queries.slot);
+      load_query(forward_item(plan, ticket), heads);
+      if (item.first_row < 0) break;
       const std::int32_t steps = item.steps();
       if (steps > 0) load_keys(item, 0);
-      load_query(item, heads, query_parity);
-      query_parity ^= 1;
-      if (item.first_row < 0) break;
       for (std::int32_t step = 0; step < steps; ++step) {
         if (step + 1 < steps) load_keys(item, step + 1);
         load_values(item, step);
