@@ -10,7 +10,7 @@ packages=(
   libpcre2-dev libutf8proc-dev libisal-dev libgtest-dev libgmock-dev
 )
 if [[ "${1:-}" == --develop ]]; then
-  packages+=(clang-format-14 python3)
+  packages+=(clang-format-14 python3 clang-14 libclang-rt-14-dev libomp-14-dev)
 fi
 
 if ! command -v dpkg-query > /dev/null; then
