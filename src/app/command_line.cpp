@@ -204,7 +204,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error,
                  const std::vector<std::string>& arguments) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  const bool names_no_command = !arguments.empty() && arguments.front().front() != '-' &&
+  const bool names_no_command = !arguments.empty() && !arguments.front().starts_with('-') &&
                                 std::find(names.begin(), names.end(), arguments.front()) == names.end();
   if (names_no_command) {
     fmt::print(stderr, "draftsmith: there is no command '{}'; the nearest is '{}'. All of them: {}\n",

@@ -5,6 +5,7 @@
 #include "app/config.h"
 #include "app/resume_check.h"
 #include "app/stop_signals.h"
+#include "data/tensor_store.h"
 #include "train/resolve.h"
 #include "train/trainer.h"
 
@@ -24,6 +25,7 @@ int run_train(const TrainArguments& arguments) {
   config.train.compute = resolve_compute(config.train.compute);
   const RunInputs inputs = load_run_inputs(config);
   fill_resolved(config, inputs.shapes.drafter);
+  const TensorStore weights(config.target);  // what is cut short costs no older run its folder
   const TrainResult result = train(
       {.config = config,
        .inputs = inputs,

@@ -70,6 +70,10 @@ TEST(CommandLine, WrongUsageIsExitCodeTwoAndSaysWhatToTry) {
               HasSubstr("draftsmith: there is no command 'inspekt'; the nearest is 'inspect'. All of them: "
                         "devices, inspect, import, train, plan, export, eval, generate"));
 
+  outcome = type({""});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("draftsmith: there is no command ''"));
+
   outcome = type({"inspect"});
   EXPECT_EQ(outcome.code, kExitUsage);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("path is required"), HasSubstr("Try: draftsmith inspect --help")));

@@ -95,6 +95,60 @@ TEST(SpoiltRun, TwoRunsDoNotShareAFolder) {
   EXPECT_TRUE(fs::exists(run_folder(scene).exported() / "model.safetensors"));
 }
 
+TEST(SpoiltRun, OverwriteWithATargetThatIsCutShortKeepsTheOlderRun) {
+  const Scene scene;
+  ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);
+  const std::string before = read_text_file(run_folder(scene).exported() / "model.safetensors");
+  scene.write("model.safetensors", scene.read("model.safetensors").substr(0, 5'000'000));
+  const Outcome outcome = type({"train", run_yaml(scene), "--overwrite"});
+  EXPECT_EQ(outcome.code, kExitError);
+  EXPECT_THAT(outcome.err, HasSubstr("the file is cut short"));
+  EXPECT_EQ(list_checkpoints(run_folder(scene)).size(), 1u);
+  EXPECT_TRUE(read_text_file(run_folder(scene).exported() / "model.safetensors") == before);
+}
+
+TEST(SpoiltRun, ALineOfManyMegabytesIsCutAndCounted) {
+  const Scene scene;
+  std::string answer;
+  while (answer.size() < (8 << 20)) answer += "word ";
+  scene.line(R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": ")" +
+             answer + R"("}]})");
+  const Outcome outcome = type({"train", run_yaml(scene)});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("3 documents (0 skipped, 1 cut)"));
+}
+
+TEST(SpoiltRun, TextsAndTokensTrainToo) {
+  const Scene scene;
+  for (const char* lines : {R"({"text": "Once upon a time there was a lake."})",
+                            R"({"input_ids": [5, 6, 7, 8, 9, 10], "loss_mask": [0, 0, 1, 1, 1, 0]})"}) {
+    scene.data(lines);
+    const Outcome outcome = type({"train", run_yaml(scene), "--overwrite"});
+    EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("1 documents (0 skipped, 0 cut)"));
+  }
+}
+
+TEST(SpoiltRun, ADrafterThatCannotBeServedIsRefusedBeforeDecoding) {
+  const Scene scene;
+  ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);
+  const fs::path weights = run_folder(scene).exported() / "model.safetensors";
+  const std::string whole = read_text_file(weights);
+  const auto generate = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"generate", run_folder(scene).path.string(), "--threads", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = type(words);
+    EXPECT_EQ(outcome.code, kExitError);
+    return outcome.err;
+  };
+  EXPECT_THAT(generate({"--prompt", "Hi", "--device", "tpu:0"}), HasSubstr("device 'tpu:0' is not known"));
+  EXPECT_THAT(generate({"--prompt", "\xff"}), HasSubstr("UTF-8"));
+  atomic_write_file(weights, whole.substr(0, whole.size() / 2));
+  EXPECT_THAT(generate({"--prompt", "Hi"}), HasSubstr("the file is cut short"));
+  atomic_write_file(weights, whole.substr(0, whole.size() - 2) + "\xc0\x7f");  // the last value is NaN
+  EXPECT_THAT(generate({"--prompt", "Hi"}), AllOf(HasSubstr("model.safetensors"), HasSubstr("not finite")));
+}
+
 // A checkpoint that is whole by its checksums and yet belongs to another drafter.
 TEST(SpoiltRun, ACheckpointOfOtherShapesIsNamed) {
   const Scene scene;
