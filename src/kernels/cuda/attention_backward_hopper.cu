@@ -13,15 +13,6 @@ namespace draftsmith::cuda {
 namespace backward {
 namespace {
 
-// ds^T of a consumer, [64 keys, 64 packed rows], into the swizzled staging tile.
-__device__ void stage_grad_scores(std::uint32_t staging, const std::uint32_t (&packed)[4][4]) {
-  const int lane = threadIdx.x % 32, row = threadIdx.x % kWarpgroup / 32 * 16 + lane % 16;
-#pragma unroll
-  for (int block = 0; block < 4; ++block) {
-    store_matrices(staging + row * 128 + ((block * 2 + lane / 16 ^ row % 8) << 4), packed[block]);
-  }
-}
-
 template <int head_dim>
 struct KeyGradientConsumer {
   using Layout = KeyGradientLayout<head_dim>;
@@ -96,9 +87,14 @@ struct KeyGradientConsumer {
     for (int i = 0; i < 16; ++i) packed[i / 4][i % 4] = pack_bf16(values[2 * i], values[2 * i + 1]);
   }
 
-  // ds^T goes out through one of two staging tiles by turns.
+  // ds^T, [64 keys, 64 packed rows], goes out through one of two swizzled staging tiles by turns.
   __device__ void send(const std::uint32_t (&ds)[4][4], bf16* to) {
-    stage_grad_scores(layout.staging(consumer, turn), ds);
+    const int lane = threadIdx.x % 32, row = threadIdx.x % kWarpgroup / 32 * 16 + lane % 16;
+#pragma unroll
+    for (int block = 0; block < 4; ++block) {
+      const int chunk = (block * 2 + lane / 16) ^ row % 8;
+      store_matrices(layout.staging(consumer, turn) + row * 128 + chunk * 16, ds[block]);
+    }
     fence_async_proxy();
     const bool elected = threadIdx.x % kWarpgroup == 0;
     if (elected) wait_stores_read<0>();  // of the send before: the barrier frees its staging for the next
@@ -205,11 +201,10 @@ struct KeyGradientScratch {
 };
 
 template <int head_dim>
-__global__ void __launch_bounds__(kThreads, 1)
-    hopper_key_gradient_kernel(const __grid_constant__ KeyGradientMaps maps,
-                               const __grid_constant__ AttentionBackward<bf16> arguments,
-                               const __grid_constant__ AttentionPlan plan,
-                               const __grid_constant__ KeyGradientScratch scratch) {
+__device__ __forceinline__ void key_gradient_block(const KeyGradientMaps& maps,
+                                                   const AttentionBackward<bf16>& arguments,
+                                                   const AttentionPlan& plan,
+                                                   const KeyGradientScratch& scratch) {
   const Assignment assigned = assign(plan, scratch.round, scratch.capacity_slices);
   if (assigned.head < 0) return;
   extern __shared__ unsigned char shared[];
@@ -238,6 +233,15 @@ __global__ void __launch_bounds__(kThreads, 1)
       state.store_part(part_sums<head_dim>(scratch.partial_sums, plan, assigned.head, assigned.item.part));
     }
   }
+}
+
+template <int head_dim>
+__global__ void __launch_bounds__(kThreads, 1)
+    hopper_key_gradient_kernel(const __grid_constant__ KeyGradientMaps maps,
+                               const __grid_constant__ AttentionBackward<bf16> arguments,
+                               const __grid_constant__ AttentionPlan plan,
+                               const __grid_constant__ KeyGradientScratch scratch) {
+  if constexpr (kHopperTarget) key_gradient_block<head_dim>(maps, arguments, plan, scratch);
 }
 
 // Blocks of threads for each split tile and kv head add the parts in order, kSumsPerThread sums of dk and dv a thread.

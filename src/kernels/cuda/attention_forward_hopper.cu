@@ -61,6 +61,11 @@ struct ForwardConsumer {
     wgmma_commit();
   }
 
+  // From the rows' intervals, for keys from `first_key` on.
+  __device__ static StepMask mask_from(const RowInterval (&rows)[2], std::int32_t first_key) {
+    const auto base = static_cast<std::int32_t>(first_key + threadIdx.x % 4 * 2);
+    return {{rows[0].begin - base, rows[1].begin - base}, {rows[0].end - base, rows[1].end - base}};
+  }
   template <int count>
   __device__ static void apply(const StepMask& mask, float (&scores)[count]) {
 #pragma unroll
@@ -213,10 +218,6 @@ struct ThreadRows {
           own_interval(token, end, static_cast<std::int32_t>(shape.block_size), shape.causal_in_block);
     }
   }
-  __device__ static StepMask mask(const RowInterval (&rows)[2], std::int32_t first_key) {
-    const auto base = static_cast<std::int32_t>(first_key + threadIdx.x % 4 * 2);
-    return {{rows[0].begin - base, rows[1].begin - base}, {rows[0].end - base, rows[1].end - base}};
-  }
 };
 
 template <int head_dim>
@@ -236,11 +237,11 @@ __device__ void consume(const ForwardLayout<head_dim>& layout, const AttentionFo
     const ThreadRows rows(shape, arguments.intervals, packed, first_row + my_row);
     state.reset();
     for (std::int32_t step = 0; step < item.own_steps; ++step) {
-      state.template step<kOwnKeys>(true, rows.mask(rows.own, item.own_first + step * kOwnKeys));
+      state.template step<kOwnKeys>(true, state.mask_from(rows.own, item.own_first + step * kOwnKeys));
     }
     for (std::int32_t tile = item.last_tile - 1; tile >= item.first_tile; --tile) {
       const bool masked = tile < item.first_core || tile >= item.last_core;
-      state.template step<kKeyTileRows>(masked, rows.mask(rows.context, tile * kKeyTileRows));
+      state.template step<kKeyTileRows>(masked, state.mask_from(rows.context, tile * kKeyTileRows));
     }
     state.finish(arguments, packed, first_row + my_row, rows.context);
     named_barrier(1 + consumer, kWarpgroup);  // every warp's products have read the queries
@@ -251,10 +252,9 @@ __device__ void consume(const ForwardLayout<head_dim>& layout, const AttentionFo
 }
 
 template <int head_dim>
-__global__ void __launch_bounds__(kThreads, 1)
-    hopper_forward_kernel(const __grid_constant__ ForwardMaps maps,
-                          const __grid_constant__ AttentionForward<bf16> arguments,
-                          const __grid_constant__ AttentionPlan plan) {
+__device__ __forceinline__ void forward_block(const ForwardMaps& maps,
+                                              const AttentionForward<bf16>& arguments,
+                                              const AttentionPlan& plan) {
   extern __shared__ unsigned char shared[];
   const std::uint32_t start = shared_address(shared), base = (start + 1023) & ~1023u;
   const ForwardLayout<head_dim> layout{base, shared + (base - start)};
@@ -279,6 +279,14 @@ __global__ void __launch_bounds__(kThreads, 1)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kConsumerRegisters));
     consume(layout, arguments);
   }
+}
+
+template <int head_dim>
+__global__ void __launch_bounds__(kThreads, 1)
+    hopper_forward_kernel(const __grid_constant__ ForwardMaps maps,
+                          const __grid_constant__ AttentionForward<bf16> arguments,
+                          const __grid_constant__ AttentionPlan plan) {
+  if constexpr (kHopperTarget) forward_block<head_dim>(maps, arguments, plan);
 }
 
 template <int head_dim>

@@ -11,6 +11,14 @@ namespace draftsmith::cuda {
 
 inline constexpr int kWarpgroup = 128;
 
+// A source is compiled for several targets; those without Hopper's own instructions get empty kernels, which
+// choose_attention_path never takes.
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+inline constexpr bool kHopperTarget = true;
+#else
+inline constexpr bool kHopperTarget = false;
+#endif
+
 // Where sum `i` of a thread lies in a warpgroup's [64, n] fragment; sum i + 1 of an even i is right of it.
 struct FragmentPlace {
   int row, column;

@@ -10,7 +10,7 @@ namespace {
 constexpr int kStages = 4;
 constexpr int kConsumers = 2;
 constexpr int kTilesPerConsumer = kGroupTiles / kConsumers;
-constexpr int kConsumerWarps = 4 * kConsumers;
+[[maybe_unused]] constexpr int kConsumerWarps = 4 * kConsumers;
 constexpr int kThreads = (kConsumers + 1) * kWarpgroup;
 constexpr int kTileBytes = kKeySliceRows * kQueryTileRows * 2;  // of ds: one step by one query tile
 
@@ -20,7 +20,6 @@ struct QueryGradientMaps {
 
 template <int head_dim>
 struct QueryGradientLayout {
-  static constexpr int kPanels = head_dim / kPanelColumns;
   static constexpr int kScoreBytes = kGroupTiles * kTileBytes;
   static constexpr int kKeyBytes = kKeySliceRows * head_dim * 2;
   static constexpr int kStageBytes = kScoreBytes + kKeyBytes;
@@ -49,7 +48,7 @@ __device__ void produce(const QueryGradientLayout<head_dim>& layout, const Query
     const Mbarrier full = layout.full(place.slot);
     full.arrive_expecting(Layout::kStageBytes);
     load_bytes(layout.scores(place.slot), scores, Layout::kScoreBytes, full.address);
-    for (int panel = 0; panel < Layout::kPanels; ++panel) {
+    for (int panel = 0; panel < head_dim / kPanelColumns; ++panel) {
       load_box(layout.key(place.slot) + panel * kKeySliceRows * 128, own ? maps.block_key : maps.context_key,
                head * head_dim + panel * kPanelColumns, row, full.address);
     }
@@ -99,12 +98,34 @@ struct QueryGradientScratch {
   std::int32_t round;
 };
 
+// A consumer's rows, packed rows from `first_row` on.
 template <int head_dim>
-__global__ void __launch_bounds__(kThreads, 1)
-    hopper_query_gradient_kernel(const __grid_constant__ QueryGradientMaps maps,
-                                 const __grid_constant__ AttentionBackward<bf16> arguments,
-                                 const __grid_constant__ AttentionPlan plan,
-                                 const __grid_constant__ QueryGradientScratch scratch) {
+__device__ void store_rows(const float (&sums)[kTilesPerConsumer][head_dim / 2],
+                           const AttentionBackward<bf16>& arguments, std::int32_t head,
+                           std::int32_t first_row) {
+  const PackedRows packed{static_cast<std::int32_t>(arguments.shape.query_heads / arguments.shape.kv_heads),
+                          static_cast<std::int32_t>(arguments.query.rows), head};
+  const float scale = arguments.shape.scale;
+#pragma unroll
+  for (int tile = 0; tile < kTilesPerConsumer; ++tile) {
+#pragma unroll
+    for (int i = 0; i < head_dim / 2; i += 2) {
+      const FragmentPlace at = fragment_place(i);
+      const std::int32_t row = first_row + tile * kQueryTileRows + at.row;
+      if (!packed.inside(row)) continue;
+      bf16* to = arguments.grad_query.row(packed.token(row)) +
+                 static_cast<std::int64_t>(packed.head(row)) * head_dim;
+      *reinterpret_cast<std::uint32_t*>(to + at.column) =
+          pack_bf16(sums[tile][i] * scale, sums[tile][i + 1] * scale);
+    }
+  }
+}
+
+template <int head_dim>
+__device__ __forceinline__ void query_gradient_block(const QueryGradientMaps& maps,
+                                                     const AttentionBackward<bf16>& arguments,
+                                                     const AttentionPlan& plan,
+                                                     const QueryGradientScratch& scratch) {
   const std::int32_t stored = plan.counts.data->stored_slices;
   const auto kv_heads = static_cast<std::int32_t>(arguments.shape.kv_heads);
   const std::int32_t fitting = heads_in_round(scratch.capacity_slices, stored, kv_heads);
@@ -138,23 +159,16 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int consumer = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroup, 0) - 1;
   float sums[kTilesPerConsumer][head_dim / 2];
   consume<head_dim>(layout, group.slices(), sums, consumer);
-  const PackedRows packed{static_cast<std::int32_t>(arguments.shape.query_heads / arguments.shape.kv_heads),
-                          static_cast<std::int32_t>(arguments.query.rows), head};
-  const float scale = arguments.shape.scale;
-#pragma unroll
-  for (int tile = 0; tile < kTilesPerConsumer; ++tile) {
-#pragma unroll
-    for (int i = 0; i < head_dim / 2; i += 2) {
-      const FragmentPlace at = fragment_place(i);
-      const std::int32_t row =
-          g * kGroupRows + (consumer * kTilesPerConsumer + tile) * kQueryTileRows + at.row;
-      if (!packed.inside(row)) continue;
-      bf16* to = arguments.grad_query.row(packed.token(row)) +
-                 static_cast<std::int64_t>(packed.head(row)) * head_dim;
-      *reinterpret_cast<std::uint32_t*>(to + at.column) =
-          pack_bf16(sums[tile][i] * scale, sums[tile][i + 1] * scale);
-    }
-  }
+  store_rows<head_dim>(sums, arguments, head, g * kGroupRows + consumer * kTilesPerConsumer * kQueryTileRows);
+}
+
+template <int head_dim>
+__global__ void __launch_bounds__(kThreads, 1)
+    hopper_query_gradient_kernel(const __grid_constant__ QueryGradientMaps maps,
+                                 const __grid_constant__ AttentionBackward<bf16> arguments,
+                                 const __grid_constant__ AttentionPlan plan,
+                                 const __grid_constant__ QueryGradientScratch scratch) {
+  if constexpr (kHopperTarget) query_gradient_block<head_dim>(maps, arguments, plan, scratch);
 }
 
 template <int head_dim>
