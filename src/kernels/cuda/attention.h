@@ -1,7 +1,6 @@
 // Block-sparse attention on CUDA devices, bf16, by the contract of kernels/attention.h. Two implementations:
 //   portable  mma.sync, compute capability 8.0 and newer; head_dim 64, 96, 128, 256; any ratio of heads
-//   hopper    TMA and wgmma, compute capability 9.0 exactly; head_dim 64 and 128; 1, 2, 4, 8 or 16 query
-//   heads
+//   hopper    TMA and wgmma, compute capability 9.0 exactly; head_dim 64 and 128; 1, 2, 4, 8 or 16 heads
 //             per kv head
 // Both need rows on 16-byte boundaries (base and stride), and every row of the context and of the blocks to
 // be finite: keys that nobody sees are multiplied by 0 when they share a tile with keys that are seen. delta
@@ -9,7 +8,8 @@
 //
 // Calls allocate nothing, wait for nothing on the host, and launch the same kernels for every content of the
 // intervals, so that they can be captured in a graph. Bits depend on the data alone: never on timing, on the
-// number of processors or on what memory held.
+// number of processors or on what memory held. Without blocks they do not depend on which rows share the call,
+// only on where a row's keys lie in the context; with blocks, also on where its block lies among the rows.
 //
 // A plan is filled once for a set of intervals and serves every call with them (all layers of one window).
 #pragma once

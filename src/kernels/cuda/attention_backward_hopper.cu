@@ -1,7 +1,7 @@
 // Attention backward on Hopper: gradients of keys and values, and ds. One block of threads per item of the
 // plan (128 keys of one kv head, and the groups of packed rows that see them). A producer warp brings 64
-// packed rows of q and grad_o a step; two consumer warpgroups own 64 keys each and never wait for one
-// another:
+// packed rows of q and grad_o a step; two consumer warpgroups own 64 keys each, neither waiting for the
+// other:
 //   p^T = 2^(k q^T c - log2 sum), dv += p^T grad_o, ds^T = p^T (v grad_o^T - delta), dk += ds^T q
 // with sums over the heads of a kv head and over rows in the order of packed rows. ds^T goes out in bf16, in
 // the layout that attention_query_gradient_hopper.cu multiplies. Parts of split items leave float sums, which
