@@ -8,8 +8,11 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
+#include <utility>
 
 #include <fmt/core.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include "app/config_check.h"
@@ -211,13 +214,43 @@ class Reader {
   std::map<std::string, std::string> places_;  // by option, of what set it last
 };
 
+// Stops at a second document. YAML::LoadAll() would count them, but finds documents without end at a stray
+// comma.
+class OneDocument : public YAML::EventHandler {
+ public:
+  explicit OneDocument(const std::string& name) : name_(name) {}
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (std::exchange(started_, true)) {
+      throw Error(fmt::format("{}:{}:{}: expected one YAML document, found another one here", name_,
+                              mark.line + 1, mark.column + 1));
+    }
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  }
+  void OnMapEnd() override {}
+
+ private:
+  const std::string& name_;
+  bool started_ = false;
+};
+
 // A null node is an empty text.
 YAML::Node parse_yaml(const std::string& text, const std::string& name) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1)
-      throw Error(fmt::format("{}: expected one YAML document, found {}", name, documents.size()));
-    return documents.empty() ? YAML::Node() : documents.front();
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    OneDocument document(name);
+    while (parser.HandleNextDocument(document)) {
+    }
+    return YAML::Load(text);
   } catch (const YAML::Exception& error) {
     throw Error(fmt::format("{}:{}:{}: this is not YAML: {}", name, error.mark.line + 1,
                             error.mark.column + 1, error.msg));

@@ -258,11 +258,19 @@ TEST(Config, MalformedOverridesAreRefused) {
 
 TEST(Config, WhatIsNotYamlNamesItsPlace) {
   EXPECT_THAT(refusal("target: [\n"), HasSubstr("run.yaml:2:1: this is not YAML: "));
-  EXPECT_THAT(refusal("a: 1\n---\nb: 2\n"), StrEq("run.yaml: expected one YAML document, found 2"));
+  EXPECT_THAT(refusal("a: 1\n---\nb: 2\n"),
+              StrEq("run.yaml:2:1: expected one YAML document, found another one here"));
   EXPECT_THAT(refusal("- a\n"),
               HasSubstr("run.yaml:1:1: the configuration must be a mapping with the keys target, drafter, "
                         "data, train, devices, output; found a list of 1"));
   EXPECT_THAT(refusal(kShortest + "[a]: 3\n"), HasSubstr("a key is a word; found a list of 1"));
+}
+
+// A stray comma was read as documents without end, until the memory was used up.
+TEST(Config, AStrayCommaIsNotReadForEver) {
+  EXPECT_THAT(refusal(","), HasSubstr("run.yaml:1:1: expected one YAML document"));
+  EXPECT_THAT(refusal(kShortest + ","), HasSubstr("this is not YAML"));
+  EXPECT_THAT(refusal("{target: t},"), HasSubstr("run.yaml:1:12: expected one YAML document"));
 }
 
 TEST(Config, AllProblemsAreReportedAtOnce) {
