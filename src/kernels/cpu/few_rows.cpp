@@ -2,6 +2,8 @@
 // read from memory once. Every output entry is one chain of fused multiply-adds over sixteen lanes in order
 // of k, folded at the end, whatever the row count and however columns are grouped: a row's bits do not depend
 // on the rows beside it.
+#include <algorithm>
+
 #include "base/arithmetic.h"
 #include "device/cpu/parallel.h"
 #include "kernels/cpu/matmul.h"
@@ -11,8 +13,16 @@ namespace draftsmith::cpu {
 
 namespace {
 
-constexpr std::int64_t kColumnsAtOnce = 4;  // with four rows: sixteen accumulators of the 32 registers
-constexpr std::int64_t kRowsAtOnce = 4;
+constexpr std::int64_t kMostRowsAtOnce = 8;
+constexpr std::int64_t kMostColumnsAtOnce = 12;
+constexpr int kMostAccumulators = 24;  // of 32 registers; the rest hold operands
+
+// Columns of a tile of so many rows: as many as the accumulators allow, which is what hides the latency of memory.
+constexpr std::int64_t columns_at_once(std::int64_t rows) {
+  return rows == 1 ? 12 : rows == 2 ? 8 : rows <= 4 ? 6 : rows <= 6 ? 4 : 3;
+}
+
+using TileSums = float[kMostRowsAtOnce][kMostColumnsAtOnce];
 
 template <typename T>
 struct FewRows {
@@ -23,16 +33,20 @@ struct FewRows {
   std::int64_t depth;
 };
 
-// sums[r][c] for `rows` rows from `row` and `columns` columns from `column`.
+// sums[r][c] for `rows` rows from `row` and `columns` columns from `column`. The weights of the tile after the next are
+// asked for meanwhile: hardware follows so many short streams badly.
 template <int rows, int columns, typename T>
-void multiply(const FewRows<T>& product, std::int64_t row, std::int64_t column,
-              float (&sums)[kRowsAtOnce][kColumnsAtOnce]) {
+void multiply(const FewRows<T>& product, std::int64_t row, std::int64_t column, TileSums& sums) {
   Lanes accumulators[rows][columns] = {};
   const float* left = product.left + row * product.left_stride;
   const T* right = product.right + column * product.right_stride;
+  const std::int64_t ahead = 2 * columns * product.right_stride;
   for_lanes(0, product.depth, [&](auto place) {
     Lanes weights[columns];
-    for (int c = 0; c < columns; ++c) weights[c] = place.load(right + c * product.right_stride);
+    for (int c = 0; c < columns; ++c) {
+      weights[c] = place.load(right + c * product.right_stride);
+      __builtin_prefetch(right + c * product.right_stride + place.column + ahead);
+    }
     for (int r = 0; r < rows; ++r) {
       const Lanes x = place.load(left + r * product.left_stride);
       for (int c = 0; c < columns; ++c) accumulators[r][c] += x * weights[c];
@@ -43,19 +57,20 @@ void multiply(const FewRows<T>& product, std::int64_t row, std::int64_t column,
   }
 }
 
+// Tiles of fewer rows than `columns` was chosen for are what a call's last rows leave.
+template <int columns, int rows, typename T>
+void multiply_rows(const FewRows<T>& product, std::int64_t row, std::int64_t row_count, std::int64_t column,
+                   TileSums& sums) {
+  if (row_count == rows) return multiply<rows, columns>(product, row, column, sums);
+  if constexpr (rows > 1) multiply_rows<columns, rows - 1>(product, row, row_count, column, sums);
+}
+
 template <int columns, typename T>
-void multiply_rows(const FewRows<T>& product, std::int64_t row, std::int64_t rows, std::int64_t column,
-                   float (&sums)[kRowsAtOnce][kColumnsAtOnce]) {
-  switch (rows) {
-    case 1:
-      return multiply<1, columns>(product, row, column, sums);
-    case 2:
-      return multiply<2, columns>(product, row, column, sums);
-    case 3:
-      return multiply<3, columns>(product, row, column, sums);
-    default:
-      return multiply<4, columns>(product, row, column, sums);
-  }
+void multiply_tile(const FewRows<T>& product, std::int64_t row, std::int64_t rows, std::int64_t column,
+                   TileSums& sums) {
+  constexpr int kMostRows = columns == 1 ? int{kMostRowsAtOnce} : kMostAccumulators / columns;
+  multiply_rows < columns,
+      kMostRows<kMostRowsAtOnce ? kMostRows : int{kMostRowsAtOnce}>(product, row, rows, column, sums);
 }
 
 template <typename T, typename Out>
@@ -71,14 +86,17 @@ class FewRowsMatmul : public CpuMatmul {
 
   void run(const Stream& stream, const MatmulOperands& operands) const override {
     const FewRows<T> product = widen_left(operands);
-    const std::int64_t groups = div_ceil(shape.columns, kColumnsAtOnce);
+    const std::int64_t rows_at_once = std::min(shape.rows, kMostRowsAtOnce);
+    const std::int64_t columns_at_once = cpu::columns_at_once(rows_at_once);
+    const std::int64_t groups = div_ceil(shape.columns, columns_at_once);
     const std::int64_t work = shape.rows * shape.columns * shape.depth / 8;
     parallel_ranges(stream, groups, work, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t group = begin; group < end; ++group) {
-        const std::int64_t column = group * kColumnsAtOnce;
-        const std::int64_t columns = std::min(kColumnsAtOnce, shape.columns - column);
-        for (std::int64_t row = 0; row < shape.rows; row += kRowsAtOnce) {
-          run_tile(product, operands, row, column, columns);
+        const std::int64_t column = group * columns_at_once;
+        const std::int64_t columns = std::min(columns_at_once, shape.columns - column);
+        for (std::int64_t row = 0; row < shape.rows; row += rows_at_once) {
+          const Tile tile{row, std::min(rows_at_once, shape.rows - row), column, columns};
+          multiply_columns(product, tile, columns == columns_at_once, operands);
         }
       }
     });
@@ -106,19 +124,43 @@ class FewRowsMatmul : public CpuMatmul {
     return product;
   }
 
-  void run_tile(const FewRows<T>& product, const MatmulOperands& operands, std::int64_t row,
-                std::int64_t column, std::int64_t columns) const {
-    const std::int64_t rows = std::min(kRowsAtOnce, shape.rows - row);
-    float sums[kRowsAtOnce][kColumnsAtOnce];
-    if (columns == kColumnsAtOnce) {
-      multiply_rows<kColumnsAtOnce>(product, row, rows, column, sums);
+  struct Tile {
+    std::int64_t row, rows, column, columns;
+  };
+
+  // Columns that do not fill a tile go one by one; an entry's bits are the same.
+  void multiply_columns(const FewRows<T>& product, const Tile& tile, bool full,
+                        const MatmulOperands& operands) const {
+    TileSums sums;
+    if (full) {
+      multiply_full(product, tile, sums);
     } else {
-      for (std::int64_t c = 0; c < columns; ++c) {
-        float one[kRowsAtOnce][kColumnsAtOnce];
-        multiply_rows<1>(product, row, rows, column + c, one);
-        for (std::int64_t r = 0; r < rows; ++r) sums[r][c] = one[r][0];
+      for (std::int64_t c = 0; c < tile.columns; ++c) {
+        TileSums one = {};
+        multiply_tile<1>(product, tile.row, tile.rows, tile.column + c, one);
+        for (std::int64_t r = 0; r < tile.rows; ++r) sums[r][c] = one[r][0];
       }
     }
+    store(tile, sums, operands);
+  }
+
+  static void multiply_full(const FewRows<T>& product, const Tile& tile, TileSums& sums) {
+    switch (tile.columns) {
+      case 12:
+        return multiply_tile<12>(product, tile.row, tile.rows, tile.column, sums);
+      case 8:
+        return multiply_tile<8>(product, tile.row, tile.rows, tile.column, sums);
+      case 6:
+        return multiply_tile<6>(product, tile.row, tile.rows, tile.column, sums);
+      case 4:
+        return multiply_tile<4>(product, tile.row, tile.rows, tile.column, sums);
+      default:
+        return multiply_tile<3>(product, tile.row, tile.rows, tile.column, sums);
+    }
+  }
+
+  void store(const Tile& tile, const TileSums& sums, const MatmulOperands& operands) const {
+    const auto [row, rows, column, columns] = tile;
     for (std::int64_t r = 0; r < rows; ++r) {
       Out* output = static_cast<Out*>(operands.output) + (row + r) * shape.output_stride + column;
       for (std::int64_t c = 0; c < columns; ++c) {
