@@ -1,9 +1,8 @@
-// Lists what devices.targets and devices.drafters can name here.
+// Lists what devices.targets and devices.drafters can name here, and why a card is not usable.
 #include <fmt/core.h>
 
 #include "app/commands.h"
 #include "app/machine.h"
-#include "base/error.h"
 #include "device/device.h"
 
 namespace draftsmith {
@@ -15,11 +14,18 @@ int run_devices() {
       "                   an arena and a thread each; as many as wanted share {} cores and {:.1f} GiB\n",
       machine.cores, static_cast<double>(machine.memory_bytes) / (1 << 30));
   fmt::print("                   features: {}\n", machine.cpu_features);
-  try {
-    open_device(DeviceName{DeviceKind::cuda, 0}, 1, 1);
-    fmt::print("cuda:0\n");
-  } catch (const Error& error) {
-    fmt::print("cuda:0             no: {}\n", error.what());
+  const GpuList list = list_gpus();
+  if (!list.none.empty()) fmt::print("cuda:0             no: {}\n", list.none);
+  for (const GpuList::Gpu& gpu : list.gpus) {
+    fmt::print("{:<18} {}", gpu.name.text(), gpu.traits.card);
+    if (!gpu.unusable.empty()) {
+      fmt::print(", no: {}\n", gpu.unusable);
+      continue;
+    }
+    fmt::print(", {:.1f} GiB, compute capability {}.{}, {} multiprocessors, driver for CUDA {}.{}\n",
+               static_cast<double>(gpu.traits.memory_bytes) / (1 << 30), gpu.traits.compute / 10,
+               gpu.traits.compute % 10, gpu.traits.multiprocessors, gpu.traits.driver / 1000,
+               gpu.traits.driver % 1000 / 10);
   }
   return kExitDone;
 }

@@ -12,6 +12,9 @@ namespace draftsmith {
 
 inline constexpr std::int64_t kMemoryAlignment = 256;
 
+// Whether the host may read and write what Buffer::on_device gives; elsewhere see device/stream.h.
+bool host_addressable(const Device& device);
+
 // 256-byte aligned. Empty when default-constructed or moved from. Pages are touched at allocation, so
 // resident memory does not move afterwards.
 class Buffer {
@@ -20,18 +23,21 @@ class Buffer {
 
   // Throws Error naming the device and the bytes when the memory is not there.
   static Buffer on_device(const Device& device, std::int64_t bytes);
-  // Pinned where a GPU will copy from or to it; plain pages for CPU devices.
+  // Host memory that is pinned once a GPU has been opened, so that it copies from and to it without waiting;
+  // plain pages where there are only CPU devices.
   static Buffer pinned(std::int64_t bytes);
 
   std::byte* data() const { return data_.get(); }
   std::int64_t bytes() const { return bytes_; }
 
  private:
+  enum class Where { host, pinned, gpu };
   struct Free {
+    Where where;  // 0 where nothing is owned: the host
+    int device;
     void operator()(std::byte* memory) const;
   };
-  Buffer(std::byte* data, std::int64_t bytes) : data_(data), bytes_(bytes) {}
-  static Buffer allocate(std::int64_t bytes, const char* where);
+  Buffer(std::byte* data, std::int64_t bytes, Free free) : data_(data, free), bytes_(bytes) {}
 
   std::unique_ptr<std::byte, Free> data_;
   std::int64_t bytes_ = 0;

@@ -135,9 +135,8 @@ TEST(ConfigCheck, OnlyDevicesOfThisBuildAreNamed) {
     return findings_after([&](RunConfig& run) { run.devices.targets = names; });
   };
   EXPECT_THAT(targets({"cpu:0", "cpu:17"}), IsEmpty());
-  EXPECT_THAT(targets({"cuda:0"}),
-              HasSubstr("'devices.targets': device cuda:0 cannot be used: this draftsmith "
-                        "was built without CUDA. Use cpu:0"));
+  EXPECT_THAT(targets({"cuda:99"}),  // no machine has that many
+              HasSubstr("'devices.targets': device cuda:99 cannot be used: "));
   for (const char* name : {"cpu", "cpu:", "cpu:x", "cpu:-1", "gpu:0", "cpu0"}) {
     EXPECT_THAT(targets({name}),
                 HasSubstr(std::string("'devices.targets': device '") + name + "' is not known"));

@@ -9,6 +9,9 @@
 
 namespace draftsmith {
 
+// Creates the workers of the calling thread, once.
+void start_workers(int threads);
+
 // body(begin, end): called once per worker with a contiguous range of [0, count), or at once in this thread when the
 // device has one worker or `work` (about the number of scalar operations) is below Device::work_worth_sharing.
 template <typename Body>

@@ -1,0 +1,200 @@
+// GPUs through the CUDA runtime, linked statically: without a driver the first call fails with a code, and
+// the program goes on with CPU devices.
+#include <atomic>
+
+#include <fmt/core.h>
+
+#include "device/cuda/driver.h"
+#include "device/cuda/handle.h"
+
+namespace draftsmith::cuda {
+
+namespace {
+
+constexpr int kOldestCompute = 80;  // the oldest architecture that kernels are built for
+
+// One fact of the process, set once and never taken back.
+std::atomic<bool> g_opened{false};
+
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+int driver_version() {
+  int version = 0;
+  return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
+}
+
+// Why no GPU can be used at all; empty when there is one.
+std::string why_none(int& count) {
+  count = 0;
+  const int driver = driver_version();
+  if (driver == 0) return "there is no NVIDIA driver on this machine";
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorInsufficientDriver) {
+    return fmt::format("the NVIDIA driver supports CUDA {}, but this draftsmith needs {} or newer: update it",
+                       version_text(driver), version_text(CUDART_VERSION));
+  }
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
+    return "the NVIDIA driver finds no GPU (is it hidden by CUDA_VISIBLE_DEVICES, or not given to this "
+           "container?)";
+  }
+  return error == cudaSuccess
+             ? ""
+             : fmt::format("the NVIDIA driver fails: {}. See nvidia-smi", cudaGetErrorString(error));
+}
+
+GpuList::Gpu describe(int index) {
+  GpuList::Gpu gpu{.name = {DeviceKind::cuda, index}};
+  cudaDeviceProp properties{};
+  const cudaError_t error = cudaGetDeviceProperties(&properties, index);
+  if (error != cudaSuccess) {
+    gpu.unusable = fmt::format("its properties cannot be read: {}", cudaGetErrorString(error));
+    return gpu;
+  }
+  gpu.traits = {.card = properties.name,
+                .driver = driver_version(),
+                .compute = properties.major * 10 + properties.minor,
+                .multiprocessors = properties.multiProcessorCount,
+                .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem)};
+  if (gpu.traits.compute < kOldestCompute) {
+    gpu.unusable = fmt::format("its architecture is {}.{}, but kernels are built for 8.0 (Ampere) and newer",
+                               properties.major, properties.minor);
+  }
+  return gpu;
+}
+
+}  // namespace
+
+void throw_failed(cudaError_t error, const char* tried) {
+  throw Error(fmt::format("{} failed: {} ({})", tried, cudaGetErrorString(error), cudaGetErrorName(error)));
+}
+
+GpuList list() {
+  GpuList list;
+  int count = 0;
+  list.none = why_none(count);
+  if (!list.none.empty()) return list;
+  for (int index = 0; index < count; ++index) list.gpus.push_back(describe(index));
+  return list;
+}
+
+DeviceTraits open(DeviceName name) {
+  int count = 0;
+  const std::string none = why_none(count);
+  if (!none.empty()) throw Error(fmt::format("device {} cannot be used: {}", name.text(), none));
+  if (name.index >= count) {
+    throw Error(fmt::format("device {} cannot be used: this machine has {} GPU{}, cuda:0{}", name.text(),
+                            count, count == 1 ? "" : "s",
+                            count == 1 ? "" : fmt::format(" to cuda:{}", count - 1)));
+  }
+  const GpuList::Gpu gpu = describe(name.index);
+  if (!gpu.unusable.empty())
+    throw Error(fmt::format("device {} cannot be used: {}", name.text(), gpu.unusable));
+  check(cudaSetDevice(name.index), "opening a GPU");
+  check(cudaFree(nullptr), "opening a GPU");  // makes its context now
+  g_opened = true;
+  return gpu.traits;
+}
+
+bool opened() { return g_opened; }
+
+void attach(int index) { check(cudaSetDevice(index), "choosing a GPU"); }
+
+MemoryInfo memory_info(int index) {
+  attach(index);
+  std::size_t free_bytes = 0, total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for the free memory of a GPU");
+  return {.free_bytes = static_cast<std::int64_t>(free_bytes),
+          .total_bytes = static_cast<std::int64_t>(total_bytes)};
+}
+
+std::byte* allocate(int index, std::int64_t bytes) {
+  attach(index);
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
+  if (error == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());  // it is answered by the caller, not by a later check
+    return nullptr;
+  }
+  check(error, "allocating memory of a GPU");
+  check(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes), cudaStreamPerThread),
+        "clearing memory of a GPU");
+  check(cudaStreamSynchronize(cudaStreamPerThread), "clearing memory of a GPU");
+  return static_cast<std::byte*>(memory);
+}
+
+// Nothing can be done about a failure while memory is given back.
+void free_device(int index, std::byte* memory) {
+  static_cast<void>(cudaSetDevice(index));
+  static_cast<void>(cudaFree(memory));
+}
+
+std::byte* allocate_pinned(std::int64_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t error = cudaHostAlloc(&memory, static_cast<std::size_t>(bytes), cudaHostAllocPortable);
+  if (error == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    return nullptr;
+  }
+  check(error, "pinning host memory");
+  return static_cast<std::byte*>(memory);
+}
+
+void free_pinned(std::byte* memory) { static_cast<void>(cudaFreeHost(memory)); }
+
+void copy(const Stream& stream, void* to, const void* from, std::int64_t bytes) {
+  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, native(stream)),
+        "copying from or to a GPU");
+}
+
+void fill(const Stream& stream, void* to, std::uint8_t value, std::int64_t bytes) {
+  check(cudaMemsetAsync(to, value, static_cast<std::size_t>(bytes), native(stream)),
+        "filling memory of a GPU");
+}
+
+void synchronize(const Stream& stream) { check(cudaStreamSynchronize(native(stream)), "work on a GPU"); }
+
+void* create_stream(int index) {
+  attach(index);
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  return stream;
+}
+
+void destroy_stream(void* stream) { static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(stream))); }
+
+void* create_event(int index) {
+  attach(index);
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "making an event");
+  return event;
+}
+
+void destroy_event(void* event) { static_cast<void>(cudaEventDestroy(static_cast<cudaEvent_t>(event))); }
+
+void record(void* event, const Stream& stream) {
+  check(cudaEventRecord(static_cast<cudaEvent_t>(event), native(stream)), "recording an event");
+}
+
+void wait(void* event, const Stream& stream) {
+  check(cudaStreamWaitEvent(native(stream), static_cast<cudaEvent_t>(event)), "waiting for an event");
+}
+
+bool reached(void* event) {
+  const cudaError_t error = cudaEventQuery(static_cast<cudaEvent_t>(event));
+  if (error == cudaErrorNotReady) return false;
+  check(error, "work on a GPU");
+  return true;
+}
+
+void synchronize_event(void* event) {
+  check(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "work on a GPU");
+}
+
+double elapsed_ms(void* begin, void* end) {
+  float ms = 0;
+  check(cudaEventElapsedTime(&ms, static_cast<cudaEvent_t>(begin), static_cast<cudaEvent_t>(end)),
+        "reading the time between events");
+  return ms;
+}
+
+}  // namespace draftsmith::cuda

@@ -1,0 +1,79 @@
+#include "device/memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/core.h>
+
+#include "base/arithmetic.h"
+#include "base/error.h"
+#include "device/cuda/driver.h"
+#include "device/seal.h"
+
+namespace draftsmith {
+
+namespace {
+
+std::int64_t rounded(std::int64_t bytes) {
+  return round_up(std::max<std::int64_t>(bytes, 1), kMemoryAlignment);
+}
+
+std::byte* allocate_pages(std::int64_t bytes) {
+  void* memory = std::aligned_alloc(kMemoryAlignment, static_cast<std::size_t>(bytes));
+  return static_cast<std::byte*>(memory);
+}
+
+double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+[[noreturn]] void refuse(std::int64_t bytes, const std::string& where) {
+  throw Error(
+      fmt::format("{:.2f} GiB could not be allocated on {}. Lower train.context_tokens or train.blocks; "
+                  "`draftsmith plan` shows what takes how much",
+                  gibibytes(bytes), where));
+}
+
+}  // namespace
+
+bool host_addressable(const Device& device) { return device.name.kind == DeviceKind::cpu; }
+
+void Buffer::Free::operator()(std::byte* memory) const {
+  switch (where) {
+    case Where::host:
+      return std::free(memory);
+    case Where::pinned:
+      return cuda::free_pinned(memory);
+    case Where::gpu:
+      return cuda::free_device(device, memory);
+  }
+}
+
+Buffer Buffer::on_device(const Device& device, std::int64_t bytes) {
+  count_set_up(SetUp::arena);
+  const std::int64_t size = rounded(bytes);
+  if (device.name.kind == DeviceKind::cuda) {
+    std::byte* memory = cuda::allocate(device.name.index, size);
+    if (memory == nullptr) {
+      const cuda::MemoryInfo info = cuda::memory_info(device.name.index);
+      refuse(bytes, fmt::format("{}, where {:.2f} of {:.2f} GiB are free", device.name.text(),
+                                gibibytes(info.free_bytes), gibibytes(info.total_bytes)));
+    }
+    return Buffer(memory, bytes, {Where::gpu, device.name.index});
+  }
+  std::byte* memory = allocate_pages(size);
+  if (memory == nullptr) refuse(bytes, device.name.text());
+  std::memset(memory, 0, static_cast<std::size_t>(size));  // touches every page now rather than in the run
+  return Buffer(memory, bytes, {Where::host, 0});
+}
+
+Buffer Buffer::pinned(std::int64_t bytes) {
+  count_set_up(SetUp::pinned_pool);
+  const std::int64_t size = rounded(bytes);
+  const Where where = cuda::opened() ? Where::pinned : Where::host;
+  std::byte* memory = where == Where::pinned ? cuda::allocate_pinned(size) : allocate_pages(size);
+  if (memory == nullptr) refuse(bytes, where == Where::pinned ? "the host as pinned memory" : "the host");
+  std::memset(memory, 0, static_cast<std::size_t>(size));
+  return Buffer(memory, bytes, {where, 0});
+}
+
+}  // namespace draftsmith
