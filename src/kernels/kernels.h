@@ -24,6 +24,10 @@ template <typename T>
 struct Kernels {
   template <typename Arguments>
   using Launch = void (*)(const Stream&, const Arguments&);
+  // Prepares a launch with these sizes, before seal(), and says how many bytes of Stream::scratch it needs.
+  // Null: nothing to prepare, no scratch. Reads no memory of the device.
+  template <typename Arguments>
+  using ScratchBytes = std::int64_t (*)(const Device&, const Arguments&);
 
   std::unique_ptr<PreparedMatmul> (*prepare_matmul)(const Device&, const MatmulShape&) = nullptr;
   void (*matmul)(const Stream&, const PreparedMatmul&, const MatmulOperands&) = nullptr;
@@ -55,10 +59,19 @@ struct Kernels {
   Launch<CombineExperts<T>> combine_experts = nullptr;
   Launch<PrepareUpdate<T>> prepare_update = nullptr;
   Launch<AdamWUpdate<T>> adamw_update = nullptr;
+
+  ScratchBytes<RmsNormBackward<T>> rmsnorm_backward_scratch = nullptr;
+  ScratchBytes<HeadNormRopeBackward<T>> head_norm_rope_backward_scratch = nullptr;
+  ScratchBytes<AttentionForward<T>> attention_forward_scratch = nullptr;
+  ScratchBytes<AttentionBackward<T>> attention_backward_scratch = nullptr;
+  ScratchBytes<ColumnSum<T>> column_sum_scratch = nullptr;
+  ScratchBytes<SumOfSquares<T>> sum_of_squares_scratch = nullptr;
 };
 
-// The table of the logical CPU devices, for float and bf16.
+// The tables of the logical CPU devices and of the GPUs, for float and bf16; kernels/tables.h chooses.
 template <typename T>
 const Kernels<T>& cpu_kernels();
+template <typename T>
+const Kernels<T>& cuda_kernels();
 
 }  // namespace draftsmith

@@ -1,6 +1,6 @@
 // Launches operations on one device: launch(RmsNormForward<T>{...}). A launcher that is only measuring runs
 // nothing and prepares every product it meets, so the code of a real pass is also what prepares kernels and
-// finds how much scratch they need; together with a counting Carver it makes the plan.
+// finds how much scratch products and other launches need; together with a counting Carver it makes the plan.
 #pragma once
 
 #include "kernels/kernels.h"
@@ -40,17 +40,23 @@ class Launcher {
   void operator()(const GatherRows<T>& arguments) { run(kernels_.gather_rows, arguments); }
   void operator()(const ScatterRows<T>& arguments) { run(kernels_.scatter_rows, arguments); }
   void operator()(const RmsNormForward<T>& arguments) { run(kernels_.rmsnorm_forward, arguments); }
-  void operator()(const RmsNormBackward<T>& arguments) { run(kernels_.rmsnorm_backward, arguments); }
+  void operator()(const RmsNormBackward<T>& arguments) {
+    run(kernels_.rmsnorm_backward, kernels_.rmsnorm_backward_scratch, arguments);
+  }
   void operator()(const HeadNormRopeForward<T>& arguments) {
     run(kernels_.head_norm_rope_forward, arguments);
   }
   void operator()(const HeadNormRopeBackward<T>& arguments) {
-    run(kernels_.head_norm_rope_backward, arguments);
+    run(kernels_.head_norm_rope_backward, kernels_.head_norm_rope_backward_scratch, arguments);
   }
   void operator()(const SwigluForward<T>& arguments) { run(kernels_.swiglu_forward, arguments); }
   void operator()(const SwigluBackward<T>& arguments) { run(kernels_.swiglu_backward, arguments); }
-  void operator()(const AttentionForward<T>& arguments) { run(kernels_.attention_forward, arguments); }
-  void operator()(const AttentionBackward<T>& arguments) { run(kernels_.attention_backward, arguments); }
+  void operator()(const AttentionForward<T>& arguments) {
+    run(kernels_.attention_forward, kernels_.attention_forward_scratch, arguments);
+  }
+  void operator()(const AttentionBackward<T>& arguments) {
+    run(kernels_.attention_backward, kernels_.attention_backward_scratch, arguments);
+  }
   void operator()(const CrossEntropyForward<T>& arguments) { run(kernels_.cross_entropy_forward, arguments); }
   void operator()(const CrossEntropyBackward<T>& arguments) {
     run(kernels_.cross_entropy_backward, arguments);
@@ -62,8 +68,12 @@ class Launcher {
   void operator()(const AddFeatureNoise<T>& arguments) { run(kernels_.add_feature_noise, arguments); }
   void operator()(const ArgmaxRows<T>& arguments) { run(kernels_.argmax_rows, arguments); }
   void operator()(const BlockLoss<T>& arguments) { run(kernels_.block_loss, arguments); }
-  void operator()(const ColumnSum<T>& arguments) { run(kernels_.column_sum, arguments); }
-  void operator()(const SumOfSquares<T>& arguments) { run(kernels_.sum_of_squares, arguments); }
+  void operator()(const ColumnSum<T>& arguments) {
+    run(kernels_.column_sum, kernels_.column_sum_scratch, arguments);
+  }
+  void operator()(const SumOfSquares<T>& arguments) {
+    run(kernels_.sum_of_squares, kernels_.sum_of_squares_scratch, arguments);
+  }
   // Throw Error on a device without these kernels, when measuring too.
   void operator()(const RouteExperts<T>& arguments) { run_optional(kernels_.route_experts, arguments); }
   void operator()(const ExpertProducts<T>& arguments) { run_optional(kernels_.expert_products, arguments); }
@@ -73,12 +83,29 @@ class Launcher {
 
  private:
   template <typename Arguments>
-  void run(void (*kernel)(const Stream&, const Arguments&), const Arguments& arguments) {
+  using Launch = typename Kernels<T>::template Launch<Arguments>;
+  template <typename Arguments>
+  using ScratchBytes = typename Kernels<T>::template ScratchBytes<Arguments>;
+
+  template <typename Arguments>
+  void run(Launch<Arguments> kernel, const Arguments& arguments) {
     if (!measuring()) kernel(stream_, arguments);
   }
 
   template <typename Arguments>
-  void run_optional(void (*kernel)(const Stream&, const Arguments&), const Arguments& arguments) {
+  void run(Launch<Arguments> kernel, ScratchBytes<Arguments> scratch_bytes, const Arguments& arguments) {
+    if (measuring()) {
+      if (scratch_bytes != nullptr) library_.reserve_scratch(scratch_bytes(*stream_.device, arguments));
+      return;
+    }
+    Stream stream = stream_;
+    stream.scratch = library_.scratch().data;
+    stream.scratch_bytes = library_.scratch().size;
+    kernel(stream, arguments);
+  }
+
+  template <typename Arguments>
+  void run_optional(Launch<Arguments> kernel, const Arguments& arguments) {
     if (kernel == nullptr) {
       throw Error("a target with mixture-of-experts layers cannot run on " + stream_.device->name.text() +
                   ", which has no kernels for them; name CPU devices in devices.targets, or choose a dense "

@@ -1,7 +1,5 @@
 #include "kernels/library.h"
 
-#include <algorithm>
-
 #include <fmt/core.h>
 
 #include "device/seal.h"
@@ -25,7 +23,7 @@ const PreparedMatmul& MatmulLibrary::find(const MatmulShape& shape) {
 }
 
 std::int64_t MatmulLibrary::scratch_bytes() const {
-  std::int64_t most = 0;
+  std::int64_t most = reserved_bytes_;
   for (const auto& prepared : prepared_) most = std::max(most, prepared->scratch_bytes);
   return most;
 }

@@ -3,6 +3,7 @@
 // device's).
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,9 +20,11 @@ class MatmulLibrary {
   // Throws Error when no kernel supports the shape.
   const PreparedMatmul& find(const MatmulShape& shape);
 
-  // What the largest prepared product needs beside its operands. Products of one device run one after another
-  // and share it.
+  // What the largest prepared product, or other launch, needs beside its operands. Launches of one device run
+  // one after another and share it.
   std::int64_t scratch_bytes() const;
+  // Another launch than a product needs that much.
+  void reserve_scratch(std::int64_t bytes) { reserved_bytes_ = std::max(reserved_bytes_, bytes); }
   void set_scratch(Vector<std::byte> scratch) { scratch_ = scratch; }
   Vector<std::byte> scratch() const { return scratch_; }
 
@@ -32,6 +35,7 @@ class MatmulLibrary {
   const Device& device_;
   Prepare prepare_;
   std::vector<std::unique_ptr<PreparedMatmul>> prepared_;
+  std::int64_t reserved_bytes_ = 0;
   Vector<std::byte> scratch_;
 };
 

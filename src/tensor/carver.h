@@ -41,7 +41,7 @@ class Carver {
   bool counting() const { return memory_ == nullptr; }
   std::int64_t used() const { return used_; }
   std::int64_t peak() const { return peak_; }
-  // Bytes by purpose; their sum is the peak. A region used by turns counts where the extent grew.
+  // Bytes by purpose, of a carver that counts; their sum is the peak. A region used by turns counts where the extent grew.
   const std::map<std::string, std::int64_t>& bytes_by_purpose() const { return by_purpose_; }
 
  private:
@@ -50,7 +50,7 @@ class Carver {
     const std::int64_t begin = used_;
     used_ = begin + round_up(bytes, kAlignment);
     if (used_ > peak_) {
-      by_purpose_[purpose_] += used_ - peak_;
+      if (counting()) by_purpose_[purpose_] += used_ - peak_;  // takes heap; a run's carvers only cut
       peak_ = used_;
     }
     if (counting()) return nullptr;

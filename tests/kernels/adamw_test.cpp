@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/kernels.h"
 #include "reference/adamw.h"
 #include "support/budget.h"
 #include "support/devices.h"
 #include "support/guard.h"
 #include "support/kernel_types.h"
+#include "support/run_on.h"
 
 namespace draftsmith::test {
 namespace {
@@ -20,7 +20,7 @@ template <typename T>
 struct Operands {
   std::int64_t size, decayed;
   AdamWSettings settings{.weight_decay = 0.1f};
-  UpdateState state{.scale = 0.25f, .applied = 1, .updates = 1};
+  VisibleVector<UpdateState> state{{.scale = 0.25f, .applied = 1, .updates = 1}};
   Guarded<float> gradient, master, first_moment, second_moment;
   Guarded<T> weights;
 
@@ -39,16 +39,16 @@ struct Operands {
   }
 
   void update(float learning_rate, int threads = 1) {
-    const Device device = cpu_device(threads);
-    cpu_kernels<T>().adamw_update({&device}, {.settings = settings,
-                                              .learning_rate = learning_rate,
-                                              .decayed = decayed,
-                                              .state = Vector<const UpdateState>{&state, 1},
-                                              .gradient = gradient.vector(),
-                                              .master = master.vector(),
-                                              .first_moment = first_moment.vector(),
-                                              .second_moment = second_moment.vector(),
-                                              .weights = weights.vector()});
+    const Device device = test_device(threads);
+    run_on<T>(device, AdamWUpdate<T>{.settings = settings,
+                                     .learning_rate = learning_rate,
+                                     .decayed = decayed,
+                                     .state = Vector<const UpdateState>{state.data(), 1},
+                                     .gradient = gradient.vector(),
+                                     .master = master.vector(),
+                                     .first_moment = first_moment.vector(),
+                                     .second_moment = second_moment.vector(),
+                                     .weights = weights.vector()});
   }
 };
 
@@ -60,7 +60,7 @@ TYPED_TEST(AdamWTest, FiveUpdatesMatchTheFormula) {
   const double learning_rate = 0.0625;
   for (int step = 1; step <= 5; ++step) {
     run.gradient.fill_normal(static_cast<std::uint32_t>(10 + step));
-    run.state.updates = step;
+    run.state[0].updates = step;
     run.update(static_cast<float>(learning_rate));
     const std::vector<double> gradient = run.gradient.values();
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -86,7 +86,7 @@ TYPED_TEST(AdamWTest, FiveUpdatesMatchTheFormula) {
 
 TYPED_TEST(AdamWTest, NothingChangesWhenTheUpdateIsNotApplied) {
   Operands<TypeParam> run(40, 0);
-  run.state.applied = 0;
+  run.state[0].applied = 0;
   const auto before = run.master.bits();
   run.update(1);
   EXPECT_TRUE(before == run.master.bits());
@@ -107,13 +107,15 @@ TYPED_TEST(AdamWTest, ThreadsChangeNoBit) {
 
 UpdateState prepare(double sum_of_squares, double loss, double denominator, float clip,
                     UpdateState state = {}) {
-  const Device device = cpu_device();
-  cpu_kernels<float>().prepare_update({&device}, {.sum_of_squares = Vector<const double>{&sum_of_squares, 1},
-                                                  .loss_numerator = Vector<const double>{&loss, 1},
-                                                  .denominator = Vector<const double>{&denominator, 1},
-                                                  .clip = clip,
-                                                  .state = {&state, 1}});
-  return state;
+  const VisibleVector<double> sums{sum_of_squares, loss, denominator};
+  VisibleVector<UpdateState> states{state};
+  const Device device = test_device();
+  run_on<float>(device, PrepareUpdate<float>{.sum_of_squares = Vector<const double>{&sums[0], 1},
+                                             .loss_numerator = Vector<const double>{&sums[1], 1},
+                                             .denominator = Vector<const double>{&sums[2], 1},
+                                             .clip = clip,
+                                             .state = {states.data(), 1}});
+  return states[0];
 }
 
 TEST(PrepareUpdateTest, ScalesByTheDenominatorAndClips) {

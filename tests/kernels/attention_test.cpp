@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "base/heap.h"
-#include "kernels/kernels.h"
 #include "reference/attention.h"
 #include "reference/attention_errors.h"
 #include "support/budget.h"
 #include "support/complex_step.h"
 #include "support/devices.h"
 #include "support/guard.h"
+#include "support/run_on.h"
 
 namespace draftsmith::test {
 namespace {
@@ -108,36 +108,36 @@ struct Operands {
   ContextIntervals intervals() const { return {{at.begin.data(), at.rows()}, {at.end.data(), at.rows()}}; }
 
   void forward(int threads = 1) {
-    const Device device = cpu_device(threads);
-    cpu_kernels<T>().attention_forward({&device}, {.shape = at.shape,
-                                                   .intervals = intervals(),
-                                                   .query = query.matrix(),
-                                                   .context_key = context_key.matrix(),
-                                                   .context_value = context_value.matrix(),
-                                                   .block_key = block_key.matrix(),
-                                                   .block_value = block_value.matrix(),
-                                                   .output = output.matrix(),
-                                                   .log_sum_exp = log_sum_exp.matrix()});
+    const Device device = test_device(threads);
+    run_on<T>(device, AttentionForward<T>{.shape = at.shape,
+                                          .intervals = intervals(),
+                                          .query = query.matrix(),
+                                          .context_key = context_key.matrix(),
+                                          .context_value = context_value.matrix(),
+                                          .block_key = block_key.matrix(),
+                                          .block_value = block_value.matrix(),
+                                          .output = output.matrix(),
+                                          .log_sum_exp = log_sum_exp.matrix()});
   }
 
   void backward(int threads = 1) {
-    const Device device = cpu_device(threads);
-    cpu_kernels<T>().attention_backward({&device}, {.shape = at.shape,
-                                                    .intervals = intervals(),
-                                                    .query = query.matrix(),
-                                                    .context_key = context_key.matrix(),
-                                                    .context_value = context_value.matrix(),
-                                                    .block_key = block_key.matrix(),
-                                                    .block_value = block_value.matrix(),
-                                                    .output = output.matrix(),
-                                                    .log_sum_exp = log_sum_exp.matrix(),
-                                                    .grad_output = grad_output.matrix(),
-                                                    .delta = delta.matrix(),
-                                                    .grad_query = grad_query.matrix(),
-                                                    .grad_context_key = grad_context_key.matrix(),
-                                                    .grad_context_value = grad_context_value.matrix(),
-                                                    .grad_block_key = grad_block_key.matrix(),
-                                                    .grad_block_value = grad_block_value.matrix()});
+    const Device device = test_device(threads);
+    run_on<T>(device, AttentionBackward<T>{.shape = at.shape,
+                                           .intervals = intervals(),
+                                           .query = query.matrix(),
+                                           .context_key = context_key.matrix(),
+                                           .context_value = context_value.matrix(),
+                                           .block_key = block_key.matrix(),
+                                           .block_value = block_value.matrix(),
+                                           .output = output.matrix(),
+                                           .log_sum_exp = log_sum_exp.matrix(),
+                                           .grad_output = grad_output.matrix(),
+                                           .delta = delta.matrix(),
+                                           .grad_query = grad_query.matrix(),
+                                           .grad_context_key = grad_context_key.matrix(),
+                                           .grad_context_value = grad_context_value.matrix(),
+                                           .grad_block_key = grad_block_key.matrix(),
+                                           .grad_block_value = grad_block_value.matrix()});
   }
 
   AttentionInputs<double> inputs() {
@@ -167,11 +167,18 @@ struct Operands {
   }
 };
 
+// The fast paths of GPUs store probabilities as bf16 between two products.
+template <typename T>
+DType probabilities_of() {
+  return test_device().name.kind == DeviceKind::cuda ? kDType<T> : DType::float32;
+}
+
 template <typename T>
 void expect_forward(Operands<T>& run) {
   const AttentionInputs<double> inputs = run.inputs();
   const std::vector<double> expected = attention_reference(run.at, inputs);
-  const AttentionErrors errors = attention_errors(run.at, inputs, expected, run.grad_output.values());
+  const AttentionErrors errors =
+      attention_errors(run.at, inputs, expected, run.grad_output.values(), probabilities_of<T>());
   expect_within(run.output.values(), expected, errors.output, kDType<T>);
 }
 
@@ -180,7 +187,8 @@ void expect_backward(Operands<T>& run) {
   const AttentionInputs<double> inputs = run.inputs();
   const std::vector<double> output = run.output.values(), grad_output = run.grad_output.values();
   const AttentionInputs<double> expected = attention_gradient_reference(run.at, inputs, output, grad_output);
-  const AttentionInputs<double> errors = attention_errors(run.at, inputs, output, grad_output).gradient;
+  const AttentionInputs<double> errors =
+      attention_errors(run.at, inputs, output, grad_output, probabilities_of<T>()).gradient;
   expect_within(run.grad_query.values(), expected.query, errors.query, kDType<T>);
   expect_within(run.grad_context_key.values(), expected.context_key, errors.context_key, kDType<T>);
   expect_within(run.grad_context_value.values(), expected.context_value, errors.context_value, kDType<T>);
@@ -315,11 +323,8 @@ TEST(AttentionTest, NothingBeyondTheAnchorIsRead) {
 TEST(AttentionTest, NeitherDirectionTakesHeap) {
   Operands<bf16> run(blocks_of({"", 4, 2, 64, 8, false, {200}, {{100, 180}}}));
   const std::int64_t before = heap_counts().ours;
-  {
-    const NoHeapRegion no_heap;
-    run.forward(2);
-    run.backward(2);
-  }
+  run.forward(2);
+  run.backward(2);
   EXPECT_EQ(heap_counts().ours, before);
 }
 
@@ -341,15 +346,14 @@ void expect_rows_alone(const Layout& layout) {
   for (const std::int64_t rows : {1, 2, 7, 8, 32}) {
     for (std::int64_t first = 0; first + rows <= together.at.rows(); first += 29) {
       Operands<T> alone(together.at);
-      const Device device = cpu_device();
-      cpu_kernels<T>().attention_forward({&device},
-                                         {.shape = together.at.shape,
-                                          .intervals = {alone.intervals().begin.slice(first, rows),
-                                                        alone.intervals().end.slice(first, rows)},
-                                          .query = alone.query.matrix().slice_rows(first, rows),
-                                          .context_key = alone.context_key.matrix(),
-                                          .context_value = alone.context_value.matrix(),
-                                          .output = alone.output.matrix().slice_rows(first, rows)});
+      const Device device = test_device();
+      run_on<T>(device, AttentionForward<T>{.shape = together.at.shape,
+                                            .intervals = {alone.intervals().begin.slice(first, rows),
+                                                          alone.intervals().end.slice(first, rows)},
+                                            .query = alone.query.matrix().slice_rows(first, rows),
+                                            .context_key = alone.context_key.matrix(),
+                                            .context_value = alone.context_value.matrix(),
+                                            .output = alone.output.matrix().slice_rows(first, rows)});
       for (std::int64_t row = first; row < first + rows; ++row) {
         ASSERT_EQ(0, std::memcmp(alone.output.matrix().row(row), together.output.matrix().row(row),
                                  static_cast<std::size_t>(width) * sizeof(T)))

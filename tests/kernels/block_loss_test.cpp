@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/kernels.h"
 #include "reference/block_loss.h"
 #include "support/budget.h"
 #include "support/devices.h"
 #include "support/guard.h"
+#include "support/run_on.h"
 
 namespace draftsmith::test {
 namespace {
@@ -36,16 +36,16 @@ Result run(const LossSettings& settings, const std::vector<Slot>& slots, double 
     nll.vector()[row] = static_cast<float>(slot.nll);
   }
   for (double& sum : sums.vector()) sum = already;
-  const Device device = cpu_device();
-  cpu_kernels<float>().block_loss({&device}, {.settings = settings,
-                                              .block_size = kBlockSize,
-                                              .labels = labels.vector(),
-                                              .blocks = blocks.vector(),
-                                              .offsets = offsets.vector(),
-                                              .nll = nll.vector(),
-                                              .predictions = predictions.vector(),
-                                              .weights = weights.vector(),
-                                              .sums = sums.vector()});
+  const Device device = test_device();
+  run_on<float>(device, BlockLoss<float>{.settings = settings,
+                                         .block_size = kBlockSize,
+                                         .labels = labels.vector(),
+                                         .blocks = blocks.vector(),
+                                         .offsets = offsets.vector(),
+                                         .nll = nll.vector(),
+                                         .predictions = predictions.vector(),
+                                         .weights = weights.vector(),
+                                         .sums = sums.vector()});
   weights.expect_guards_intact();
   sums.expect_guards_intact();
   return {weights.values(), sums.values()};

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/kernels.h"
 #include "support/devices.h"
 #include "support/guard.h"
 #include "support/kernel_types.h"
+#include "support/run_on.h"
 
 namespace draftsmith::test {
 namespace {
@@ -24,8 +24,8 @@ TYPED_TEST(CopyTest, RowsAreCopiedBitForBitBetweenStrides) {
     Guarded<TypeParam> input(700, 1001, 3), output(700, 1001, 5, 1);
     input.fill_normal(1);
     input.matrix()(3, 5) = static_cast<TypeParam>(std::nanf(""));
-    const Device device = cpu_device(threads);
-    cpu_kernels<TypeParam>().copy_rows({&device}, {.input = input.matrix(), .output = output.matrix()});
+    const Device device = test_device(threads);
+    run_on<TypeParam>(device, CopyRows<TypeParam>{.input = input.matrix(), .output = output.matrix()});
     EXPECT_TRUE(input.bits() == output.bits());
     output.expect_guards_intact();
   }
@@ -34,11 +34,11 @@ TYPED_TEST(CopyTest, RowsAreCopiedBitForBitBetweenStrides) {
 TYPED_TEST(CopyTest, GatherTakesRowsByIndexAndZerosForNone) {
   Guarded<TypeParam> table(5, 13, 3), output(6, 13, 2);
   table.fill_normal(1);
-  const std::vector<std::int32_t> index{4, -1, 0, 4, 2, -1};
-  const Device device = cpu_device();
-  cpu_kernels<TypeParam>().gather_rows({&device}, {.table = table.matrix(),
-                                                   .index = Vector<const std::int32_t>{index.data(), 6},
-                                                   .output = output.matrix()});
+  const VisibleVector<std::int32_t> index{4, -1, 0, 4, 2, -1};
+  const Device device = test_device();
+  run_on<TypeParam>(device, GatherRows<TypeParam>{.table = table.matrix(),
+                                                  .index = Vector<const std::int32_t>{index.data(), 6},
+                                                  .output = output.matrix()});
   for (std::int64_t row = 0; row < 6; ++row) {
     const std::int32_t from = index[static_cast<std::size_t>(row)];
     if (from >= 0) {
@@ -55,11 +55,11 @@ TYPED_TEST(CopyTest, ScatterIsTheInverseAndKeepsOtherRows) {
   input.fill_normal(1);
   output.fill_normal(2);
   Guarded<TypeParam> before = output;
-  const std::vector<std::int32_t> index{5, -1, 0};
-  const Device device = cpu_device();
-  cpu_kernels<TypeParam>().scatter_rows({&device}, {.input = input.matrix(),
-                                                    .index = Vector<const std::int32_t>{index.data(), 3},
-                                                    .output = output.matrix()});
+  const VisibleVector<std::int32_t> index{5, -1, 0};
+  const Device device = test_device();
+  run_on<TypeParam>(device, ScatterRows<TypeParam>{.input = input.matrix(),
+                                                   .index = Vector<const std::int32_t>{index.data(), 3},
+                                                   .output = output.matrix()});
   EXPECT_TRUE(same_row(input.matrix(), 0, output.matrix(), 5));
   EXPECT_TRUE(same_row(input.matrix(), 2, output.matrix(), 0));
   for (const std::int64_t row : {1, 2, 3, 4})
@@ -70,8 +70,8 @@ TYPED_TEST(CopyTest, ScatterIsTheInverseAndKeepsOtherRows) {
 TYPED_TEST(CopyTest, FillZeroClearsExactlyItsBytes) {
   for (const int threads : {1, 3}) {
     Guarded<TypeParam> output(1, 2'000'003);
-    const Device device = cpu_device(threads);
-    cpu_kernels<TypeParam>().fill_zero({&device}, {.output = bytes_of(output.vector())});
+    const Device device = test_device(threads);
+    run_on<TypeParam>(device, FillZero{.output = bytes_of(output.vector())});
     for (const double value : output.values()) ASSERT_EQ(value, 0.0);
     output.expect_guards_intact();
   }

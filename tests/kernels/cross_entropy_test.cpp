@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/kernels.h"
 #include "reference/cross_entropy.h"
 #include "support/budget.h"
 #include "support/complex_step.h"
 #include "support/devices.h"
 #include "support/guard.h"
 #include "support/kernel_types.h"
+#include "support/run_on.h"
 
 namespace draftsmith::test {
 namespace {
@@ -22,7 +22,7 @@ struct Operands {
   Guarded<float> logits, nll, log_sum_exp, weights;
   Guarded<std::int32_t> predictions;
   Guarded<T> grad_logits;
-  std::vector<std::int32_t> labels;
+  VisibleVector<std::int32_t> labels;
 
   Operands(std::int64_t rows, std::int64_t vocabulary)
       : logits(rows, vocabulary, 3, 1),
@@ -43,20 +43,20 @@ struct Operands {
   }
 
   void forward(int threads = 1) {
-    const Device device = cpu_device(threads);
-    cpu_kernels<T>().cross_entropy_forward({&device}, {.logits = logits.matrix(),
-                                                       .labels = label_vector(),
-                                                       .nll = nll.vector(),
-                                                       .log_sum_exp = log_sum_exp.vector(),
-                                                       .predictions = predictions.vector()});
+    const Device device = test_device(threads);
+    run_on<T>(device, CrossEntropyForward<T>{.logits = logits.matrix(),
+                                             .labels = label_vector(),
+                                             .nll = nll.vector(),
+                                             .log_sum_exp = log_sum_exp.vector(),
+                                             .predictions = predictions.vector()});
   }
   void backward(int threads = 1) {
-    const Device device = cpu_device(threads);
-    cpu_kernels<T>().cross_entropy_backward({&device}, {.logits = logits.matrix(),
-                                                        .labels = label_vector(),
-                                                        .log_sum_exp = log_sum_exp.vector(),
-                                                        .weights = weights.vector(),
-                                                        .grad_logits = grad_logits.matrix()});
+    const Device device = test_device(threads);
+    run_on<T>(device, CrossEntropyBackward<T>{.logits = logits.matrix(),
+                                              .labels = label_vector(),
+                                              .log_sum_exp = log_sum_exp.vector(),
+                                              .weights = weights.vector(),
+                                              .grad_logits = grad_logits.matrix()});
   }
 };
 
@@ -105,9 +105,9 @@ TYPED_TEST(CrossEntropyTest, ThePredictionIsTheLowestIndexOfTheLargest) {
     run.forward();
     EXPECT_EQ(run.predictions.vector()[0], low);
     run.predictions.poison();
-    const Device device = cpu_device();
-    cpu_kernels<TypeParam>().argmax_rows(
-        {&device}, {.logits = run.logits.matrix(), .predictions = run.predictions.vector()});
+    const Device device = test_device();
+    run_on<TypeParam>(device, ArgmaxRows<TypeParam>{.logits = run.logits.matrix(),
+                                                    .predictions = run.predictions.vector()});
     EXPECT_EQ(run.predictions.vector()[0], low);
   }
 }

@@ -4,13 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/kernels.h"
 #include "reference/cross_entropy.h"
 #include "support/budget.h"
 #include "support/complex_step.h"
 #include "support/devices.h"
 #include "support/guard.h"
 #include "support/kernel_types.h"
+#include "support/run_on.h"
 
 namespace draftsmith::test {
 namespace {
@@ -21,7 +21,7 @@ constexpr float kShare = 0.3f, kTemperature = 2.5f;
 template <typename Scalar>
 std::vector<Scalar> divergence_reference(const std::vector<Scalar>& logits,
                                          const std::vector<double>& teacher,
-                                         const std::vector<std::int32_t>& labels) {
+                                         const VisibleVector<std::int32_t>& labels) {
   const std::size_t vocabulary = logits.size() / labels.size();
   std::vector<Scalar> divergence(labels.size());
   for (std::size_t row = 0; row < labels.size(); ++row) {
@@ -51,7 +51,7 @@ struct Operands {
   Guarded<float> logits, teacher, nll, hard, divergence, log_sum_exp, teacher_log_sum_exp, weights;
   Guarded<std::int32_t> predictions;
   Guarded<T> grad_logits;
-  std::vector<std::int32_t> labels;
+  VisibleVector<std::int32_t> labels;
 
   Operands(std::int64_t rows, std::int64_t vocabulary)
       : rows(rows),
@@ -74,22 +74,21 @@ struct Operands {
   }
 
   void run(int threads = 1) {
-    const Device device = cpu_device(threads);
+    const Device device = test_device(threads);
     const Vector<const std::int32_t> label{labels.data(), rows};
-    const Kernels<T>& kernels = cpu_kernels<T>();
-    kernels.cross_entropy_forward({&device}, {.logits = logits.matrix(),
-                                              .labels = label,
-                                              .nll = nll.vector(),
-                                              .log_sum_exp = hard.vector(),
-                                              .predictions = predictions.vector()});
-    kernels.distillation_forward({&device}, {.logits = logits.matrix(),
+    run_on<T>(device, CrossEntropyForward<T>{.logits = logits.matrix(),
+                                             .labels = label,
+                                             .nll = nll.vector(),
+                                             .log_sum_exp = hard.vector(),
+                                             .predictions = predictions.vector()});
+    run_on<T>(device, DistillationForward<T>{.logits = logits.matrix(),
                                              .teacher_logits = teacher.matrix(),
                                              .labels = label,
                                              .temperature = kTemperature,
                                              .divergence = divergence.vector(),
                                              .log_sum_exp = log_sum_exp.vector(),
                                              .teacher_log_sum_exp = teacher_log_sum_exp.vector()});
-    kernels.distillation_backward({&device}, {.logits = logits.matrix(),
+    run_on<T>(device, DistillationBackward<T>{.logits = logits.matrix(),
                                               .teacher_logits = teacher.matrix(),
                                               .labels = label,
                                               .hard_log_sum_exp = hard.vector(),

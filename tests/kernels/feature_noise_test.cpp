@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/kernels.h"
 #include "support/devices.h"
 #include "support/guard.h"
+#include "support/run_on.h"
 
 namespace draftsmith::test {
 namespace {
@@ -14,9 +14,10 @@ namespace {
 Guarded<float> noise(NoiseKind kind, std::int64_t index, int threads = 1, std::int64_t rows = 200) {
   Guarded<float> features(rows, 50, 3);
   for (std::int64_t r = 0; r < rows; ++r) std::fill_n(features.matrix().row(r), 50, 10.0f);
-  const Device device = cpu_device(threads);
-  cpu_kernels<float>().add_feature_noise(
-      {&device}, {.kind = kind, .scale = 0.5f, .seed = 4, .index = index, .features = features.matrix()});
+  const Device device = test_device(threads);
+  run_on<float>(device,
+                AddFeatureNoise<float>{
+                    .kind = kind, .scale = 0.5f, .seed = 4, .index = index, .features = features.matrix()});
   features.expect_guards_intact();
   return features;
 }

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/kernels.h"
 #include "reference/head_norm_rope.h"
 #include "support/budget.h"
 #include "support/complex_step.h"
 #include "support/devices.h"
 #include "support/guard.h"
 #include "support/kernel_types.h"
+#include "support/run_on.h"
 
 namespace draftsmith::test {
 namespace {
@@ -26,7 +26,7 @@ struct Operands {
   bool normed;
   Guarded<T> input, weight, output, grad_output, grad_input;
   Guarded<float> inverse_rms, grad_weight, cosine, sine;
-  std::vector<std::int32_t> positions;
+  VisibleVector<std::int32_t> positions;
 
   Operands(std::int64_t rows, std::int64_t heads, std::int64_t head_dim, bool normed = true)
       : head_dim(head_dim),
@@ -62,9 +62,8 @@ struct Operands {
   }
 
   void forward(Guarded<T>& to, int threads = 1) {
-    const Device device = cpu_device(threads);
-    cpu_kernels<T>().head_norm_rope_forward({&device},
-                                            {.input = input.matrix(),
+    const Device device = test_device(threads);
+    run_on<T>(device, HeadNormRopeForward<T>{.input = input.matrix(),
                                              .weight = normed ? weight.vector() : Vector<T>{},
                                              .positions = position_vector(),
                                              .rope = {cosine.matrix(), sine.matrix()},
@@ -75,9 +74,8 @@ struct Operands {
   }
 
   void backward(Guarded<T>& to, int threads = 1) {
-    const Device device = cpu_device(threads);
-    cpu_kernels<T>().head_norm_rope_backward({&device},
-                                             {.input = input.matrix(),
+    const Device device = test_device(threads);
+    run_on<T>(device, HeadNormRopeBackward<T>{.input = input.matrix(),
                                               .weight = normed ? weight.vector() : Vector<T>{},
                                               .inverse_rms = inverse_rms.matrix(),
                                               .positions = position_vector(),

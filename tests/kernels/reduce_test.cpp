@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/kernels.h"
 #include "support/budget.h"
 #include "support/devices.h"
 #include "support/guard.h"
 #include "support/kernel_types.h"
+#include "support/run_on.h"
 
 namespace draftsmith::test {
 namespace {
@@ -17,15 +17,15 @@ TYPED_TEST_SUITE(ReduceTest, StorageTypes, StorageName);
 
 template <typename T>
 void sum_columns(Guarded<T>& input, Guarded<float>& output, int threads) {
-  const Device device = cpu_device(threads);
-  cpu_kernels<T>().column_sum({&device}, {.input = input.matrix(), .output = output.vector()});
+  const Device device = test_device(threads);
+  run_on<T>(device, ColumnSum<T>{.input = input.matrix(), .output = output.vector()});
 }
 
 double sum_squares(const Guarded<float>& input, int threads) {
   Guarded<float> values = input;
   Guarded<double> output(1, 1);
-  const Device device = cpu_device(threads);
-  cpu_kernels<float>().sum_of_squares({&device}, {.input = values.vector(), .output = output.vector()});
+  const Device device = test_device(threads);
+  run_on<float>(device, SumOfSquares<float>{.input = values.vector(), .output = output.vector()});
   output.expect_guards_intact();
   return output.vector()[0];
 }

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/kernels.h"
 #include "reference/rmsnorm.h"
 #include "support/budget.h"
 #include "support/complex_step.h"
 #include "support/devices.h"
 #include "support/guard.h"
 #include "support/kernel_types.h"
+#include "support/run_on.h"
 
 namespace draftsmith::test {
 namespace {
@@ -47,26 +47,26 @@ struct Operands {
   }
 
   void forward(bool with_addend, int threads = 1) {
-    const Device device = cpu_device(threads);
-    cpu_kernels<T>().rmsnorm_forward({&device}, {.input = input.matrix(),
-                                                 .addend = with_addend ? addend.matrix() : Matrix<T>{},
-                                                 .sum = with_addend ? sum.matrix() : Matrix<T>{},
-                                                 .weight = weight.vector(),
-                                                 .output = output.matrix(),
-                                                 .inverse_rms = inverse_rms.vector(),
-                                                 .epsilon = kEpsilon});
+    const Device device = test_device(threads);
+    run_on<T>(device, RmsNormForward<T>{.input = input.matrix(),
+                                        .addend = with_addend ? addend.matrix() : Matrix<T>{},
+                                        .sum = with_addend ? sum.matrix() : Matrix<T>{},
+                                        .weight = weight.vector(),
+                                        .output = output.matrix(),
+                                        .inverse_rms = inverse_rms.vector(),
+                                        .epsilon = kEpsilon});
   }
 
   void backward(Guarded<T>& normed, bool with_residual, int threads = 1) {
-    const Device device = cpu_device(threads);
-    cpu_kernels<T>().rmsnorm_backward({&device},
-                                      {.sum = normed.matrix(),
-                                       .weight = weight.vector(),
-                                       .inverse_rms = inverse_rms.vector(),
-                                       .grad_output = grad_output.matrix(),
-                                       .grad_residual = with_residual ? grad_residual.matrix() : Matrix<T>{},
-                                       .grad_sum = grad_sum.matrix(),
-                                       .grad_weight = grad_weight.vector()});
+    const Device device = test_device(threads);
+    run_on<T>(device,
+              RmsNormBackward<T>{.sum = normed.matrix(),
+                                 .weight = weight.vector(),
+                                 .inverse_rms = inverse_rms.vector(),
+                                 .grad_output = grad_output.matrix(),
+                                 .grad_residual = with_residual ? grad_residual.matrix() : Matrix<T>{},
+                                 .grad_sum = grad_sum.matrix(),
+                                 .grad_weight = grad_weight.vector()});
   }
 
   void expect_guards_intact() {
@@ -134,13 +134,13 @@ TYPED_TEST(RmsNormTest, ForwardAddsTheResidualFirst) {
 TYPED_TEST(RmsNormTest, TheSumMayReplaceTheInput) {
   Operands<TypeParam> apart(4, 40), together(4, 40);
   apart.forward(true);
-  const Device device = cpu_device();
-  cpu_kernels<TypeParam>().rmsnorm_forward({&device}, {.input = together.input.matrix(),
-                                                       .addend = together.addend.matrix(),
-                                                       .sum = together.input.matrix(),
-                                                       .weight = together.weight.vector(),
-                                                       .output = together.output.matrix(),
-                                                       .epsilon = kEpsilon});
+  const Device device = test_device();
+  run_on<TypeParam>(device, RmsNormForward<TypeParam>{.input = together.input.matrix(),
+                                                      .addend = together.addend.matrix(),
+                                                      .sum = together.input.matrix(),
+                                                      .weight = together.weight.vector(),
+                                                      .output = together.output.matrix(),
+                                                      .epsilon = kEpsilon});
   EXPECT_TRUE(apart.output.bits() == together.output.bits());
   EXPECT_TRUE(apart.sum.bits() == together.input.bits());
 }
@@ -183,14 +183,14 @@ TYPED_TEST(RmsNormTest, TheGradientMayReplaceTheResidual) {
   apart.forward(false);
   together.forward(false);
   apart.backward(apart.input, true);
-  const Device device = cpu_device();
-  cpu_kernels<TypeParam>().rmsnorm_backward({&device}, {.sum = together.input.matrix(),
-                                                        .weight = together.weight.vector(),
-                                                        .inverse_rms = together.inverse_rms.vector(),
-                                                        .grad_output = together.grad_output.matrix(),
-                                                        .grad_residual = together.grad_residual.matrix(),
-                                                        .grad_sum = together.grad_residual.matrix(),
-                                                        .grad_weight = together.grad_weight.vector()});
+  const Device device = test_device();
+  run_on<TypeParam>(device, RmsNormBackward<TypeParam>{.sum = together.input.matrix(),
+                                                       .weight = together.weight.vector(),
+                                                       .inverse_rms = together.inverse_rms.vector(),
+                                                       .grad_output = together.grad_output.matrix(),
+                                                       .grad_residual = together.grad_residual.matrix(),
+                                                       .grad_sum = together.grad_residual.matrix(),
+                                                       .grad_weight = together.grad_weight.vector()});
   EXPECT_TRUE(apart.grad_sum.bits() == together.grad_residual.bits());
 }
 

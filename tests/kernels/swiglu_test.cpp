@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/kernels.h"
 #include "reference/swiglu.h"
 #include "support/budget.h"
 #include "support/complex_step.h"
 #include "support/devices.h"
 #include "support/guard.h"
 #include "support/kernel_types.h"
+#include "support/run_on.h"
 
 namespace draftsmith::test {
 namespace {
@@ -31,14 +31,14 @@ struct Operands {
   }
 
   void forward(int threads = 1) {
-    const Device device = cpu_device(threads);
-    cpu_kernels<T>().swiglu_forward({&device}, {.gate_up = gate_up.matrix(), .output = output.matrix()});
+    const Device device = test_device(threads);
+    run_on<T>(device, SwigluForward<T>{.gate_up = gate_up.matrix(), .output = output.matrix()});
   }
   void backward(Guarded<T>& gradient, int threads = 1) {
-    const Device device = cpu_device(threads);
-    cpu_kernels<T>().swiglu_backward({&device}, {.gate_up = gate_up.matrix(),
-                                                 .grad_output = grad_output.matrix(),
-                                                 .grad_gate_up = gradient.matrix()});
+    const Device device = test_device(threads);
+    run_on<T>(device, SwigluBackward<T>{.gate_up = gate_up.matrix(),
+                                        .grad_output = grad_output.matrix(),
+                                        .grad_gate_up = gradient.matrix()});
   }
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "support/devices.h"
 
 namespace draftsmith::test {
 
@@ -18,7 +19,7 @@ struct AttentionInputs {
 
 struct AttentionCase {
   AttentionShape shape;
-  std::vector<std::int32_t> begin, end;
+  VisibleVector<std::int32_t> begin, end;
   std::int64_t context_rows = 0;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(begin.size()); }

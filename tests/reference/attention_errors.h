@@ -1,6 +1,7 @@
 // Bounds of the float errors of attention, entry by entry, in units of the float's roundoff. A sum of n
 // products is off by at most n times the sum of their magnitudes; errors of factors multiply through. Small
-// constants count the operations beside the sums: scaling, exponential, normalising.
+// constants count the operations beside the sums: scaling, exponential, normalising. Where probabilities and
+// their gradients are stored as bf16 between two products, each is off by one such rounding more.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +16,11 @@ inline double sum_of_magnitudes(const double* a, const double* b, std::size_t co
   double sum = 0;
   for (std::size_t i = 0; i < count; ++i) sum += std::abs(a[i] * b[i]);
   return sum;
+}
+
+// What storing once costs, in units of the float's roundoff.
+inline double storing_error(DType type) {
+  return type == DType::bf16 ? kUnitRoundoff<bf16> / kUnitRoundoff<float> : 0;
 }
 
 // The relative error of each probability of a row and head: that of its own score, and of the sum over keys.
@@ -43,7 +49,8 @@ struct AttentionErrors {
 
 inline AttentionErrors attention_errors(const AttentionCase& at, const AttentionInputs<double>& inputs,
                                         const std::vector<double>& output,
-                                        const std::vector<double>& grad_output) {
+                                        const std::vector<double>& grad_output,
+                                        DType probabilities = DType::float32) {
   AttentionErrors errors;
   errors.output.resize(inputs.query.size());
   errors.gradient.query.resize(inputs.query.size());
@@ -60,7 +67,8 @@ inline AttentionErrors attention_errors(const AttentionCase& at, const Attention
     const auto count = static_cast<double>(keys.size() + 4);
     for (std::int64_t head = 0; head < at.shape.query_heads; ++head) {
       const SoftmaxReference<double> softmax = softmax_reference(at, inputs, row, head);
-      const std::vector<double> p_errors = probability_errors(at, inputs, row, head, softmax);
+      std::vector<double> p_errors = probability_errors(at, inputs, row, head, softmax);
+      for (double& error : p_errors) error += storing_error(probabilities);
       const std::size_t query = query_place(at, row, head);
       const double delta = sum_of_magnitudes(&grad_output[query], &output[query], head_dim);
       for (std::size_t k = 0; k < keys.size(); ++k) {
@@ -72,8 +80,9 @@ inline AttentionErrors attention_errors(const AttentionCase& at, const Attention
         double* value_errors = &(own ? errors.gradient.block_value : errors.gradient.context_value)[place];
         const double p = softmax.probabilities[k];
         const double grad_p = sum_of_magnitudes(&grad_output[query], value, head_dim);
-        // |ds| <= p * (grad_p + delta); its error is that of both sums and of p.
-        const double ds = p * (grad_p + delta), ds_error = ds * (terms + p_errors[k]);
+        // |ds| <= p * (grad_p + delta); its error is that of both sums, of p and of storing it.
+        const double ds = p * (grad_p + delta),
+                     ds_error = ds * (terms + p_errors[k] + storing_error(probabilities));
         for (std::size_t d = 0; d < head_dim; ++d) {
           errors.output[query + d] += p * std::abs(value[d]) * (p_errors[k] + count);
           errors.gradient.query[query + d] += scale * std::abs(key[d]) * (ds_error + ds * count);

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "support/devices.h"
+
 namespace draftsmith::test {
 
 // One value a row; 0 where the label is negative.
 template <typename Scalar>
 std::vector<Scalar> cross_entropy_reference(const std::vector<Scalar>& logits,
-                                            const std::vector<std::int32_t>& labels) {
+                                            const VisibleVector<std::int32_t>& labels) {
   const std::size_t vocabulary = logits.size() / labels.size();
   std::vector<Scalar> nll(labels.size());
   for (std::size_t row = 0; row < labels.size(); ++row) {

@@ -1,5 +1,6 @@
 // Memory for what a kernel writes and reads. Every byte starts as 0xff, which is NaN in every floating type
-// and -1 in integers; what lies before, after and between the rows must still be so afterwards.
+// and -1 in integers; what lies before, after and between the rows must still be so afterwards. It lies where
+// the device under test sees it.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/arithmetic.h"
 #include "base/random.h"
+#include "support/devices.h"
 #include "tensor/tensor.h"
 
 namespace draftsmith::test {
@@ -23,8 +26,8 @@ class Guarded {
                    std::int64_t offset = 0)
       : rows_(rows),
         columns_(columns),
-        stride_(columns + gap),
-        first_(kGuard + offset),
+        stride_(device_options().aligned ? round_up(columns + gap, kGuard) : columns + gap),
+        first_(kGuard + (device_options().aligned ? 0 : offset)),
         memory_(static_cast<std::size_t>(first_ + rows * stride_ + kGuard)) {
     poison();
   }
@@ -77,7 +80,7 @@ class Guarded {
  private:
   static constexpr std::int64_t kGuard = 64;
   std::int64_t rows_, columns_, stride_, first_;
-  std::vector<T> memory_;
+  VisibleVector<T> memory_;
 };
 
 }  // namespace draftsmith::test

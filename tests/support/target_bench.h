@@ -56,8 +56,8 @@ class TargetBench {
     arena_ = Arena(device_, counting.peak());
     Carver carver = arena_.carver();
     carve(carver);
-    load_target_weights(folder, shape, weights);
-    fill_rope(shape.rope, shape.head_dim, rope_);
+    load_target_weights(launch_.stream(), folder, shape, weights);
+    fill_rope(launch_.stream(), shape.rope, shape.head_dim, rope_);
   }
 
   // Writes features, logits and hidden, from their first row.

@@ -1,0 +1,49 @@
+// The table of the GPUs.
+#include "kernels/kernels.h"
+
+#include "kernels/cuda/operations.h"
+
+namespace draftsmith {
+
+template <typename T>
+const Kernels<T>& cuda_kernels() {
+  static const Kernels<T> kernels{
+      .prepare_matmul = cuda::prepare_matmul,
+      .matmul = cuda::run_matmul,
+      .copy_rows = cuda::copy_rows<T>,
+      .fill_zero = cuda::fill_zero,
+      .gather_rows = cuda::gather_rows<T>,
+      .scatter_rows = cuda::scatter_rows<T>,
+      .rmsnorm_forward = cuda::rmsnorm_forward<T>,
+      .rmsnorm_backward = cuda::rmsnorm_backward<T>,
+      .head_norm_rope_forward = cuda::head_norm_rope_forward<T>,
+      .head_norm_rope_backward = cuda::head_norm_rope_backward<T>,
+      .swiglu_forward = cuda::swiglu_forward<T>,
+      .swiglu_backward = cuda::swiglu_backward<T>,
+      .attention_forward = cuda::attention_forward<T>,
+      .attention_backward = cuda::attention_backward<T>,
+      .cross_entropy_forward = cuda::cross_entropy_forward<T>,
+      .cross_entropy_backward = cuda::cross_entropy_backward<T>,
+      .distillation_forward = cuda::distillation_forward<T>,
+      .distillation_backward = cuda::distillation_backward<T>,
+      .add_feature_noise = cuda::add_feature_noise<T>,
+      .argmax_rows = cuda::argmax_rows<T>,
+      .block_loss = cuda::block_loss<T>,
+      .column_sum = cuda::column_sum<T>,
+      .sum_of_squares = cuda::sum_of_squares<T>,
+      .prepare_update = cuda::prepare_update<T>,
+      .adamw_update = cuda::adamw_update<T>,
+      .rmsnorm_backward_scratch = cuda::rmsnorm_backward_scratch<T>,
+      .head_norm_rope_backward_scratch = cuda::head_norm_rope_backward_scratch<T>,
+      .attention_forward_scratch = cuda::attention_forward_scratch<T>,
+      .attention_backward_scratch = cuda::attention_backward_scratch<T>,
+      .column_sum_scratch = cuda::column_sum_scratch<T>,
+      .sum_of_squares_scratch = cuda::sum_of_squares_scratch<T>,
+  };
+  return kernels;
+}
+
+template const Kernels<float>& cuda_kernels<float>();
+template const Kernels<bf16>& cuda_kernels<bf16>();
+
+}  // namespace draftsmith

@@ -1,0 +1,77 @@
+// The CUDA side of every operation, beside its contract's name; kernels.cpp gathers them into the table.
+#pragma once
+
+#include <memory>
+
+#include "kernels/kernels.h"
+
+namespace draftsmith::cuda {
+
+std::unique_ptr<PreparedMatmul> prepare_matmul(const Device& device, const MatmulShape& shape);
+void run_matmul(const Stream& stream, const PreparedMatmul& prepared, const MatmulOperands& operands);
+
+void fill_zero(const Stream& stream, const FillZero& arguments);
+
+template <typename T>
+void copy_rows(const Stream& stream, const CopyRows<T>& arguments);
+template <typename T>
+void gather_rows(const Stream& stream, const GatherRows<T>& arguments);
+template <typename T>
+void scatter_rows(const Stream& stream, const ScatterRows<T>& arguments);
+template <typename T>
+void rmsnorm_forward(const Stream& stream, const RmsNormForward<T>& arguments);
+template <typename T>
+void rmsnorm_backward(const Stream& stream, const RmsNormBackward<T>& arguments);
+template <typename T>
+std::int64_t rmsnorm_backward_scratch(const Device& device, const RmsNormBackward<T>& arguments);
+template <typename T>
+void head_norm_rope_forward(const Stream& stream, const HeadNormRopeForward<T>& arguments);
+template <typename T>
+void head_norm_rope_backward(const Stream& stream, const HeadNormRopeBackward<T>& arguments);
+template <typename T>
+std::int64_t head_norm_rope_backward_scratch(const Device& device, const HeadNormRopeBackward<T>& arguments);
+template <typename T>
+void swiglu_forward(const Stream& stream, const SwigluForward<T>& arguments);
+template <typename T>
+void swiglu_backward(const Stream& stream, const SwigluBackward<T>& arguments);
+template <typename T>
+void attention_forward(const Stream& stream, const AttentionForward<T>& arguments);
+template <typename T>
+std::int64_t attention_forward_scratch(const Device& device, const AttentionForward<T>& arguments);
+template <typename T>
+void attention_backward(const Stream& stream, const AttentionBackward<T>& arguments);
+template <typename T>
+std::int64_t attention_backward_scratch(const Device& device, const AttentionBackward<T>& arguments);
+// The plain path of attention: any head_dim up to 256, speed free.
+template <typename T>
+void plain_attention_forward(const Stream& stream, const AttentionForward<T>& arguments);
+template <typename T>
+void plain_attention_backward(const Stream& stream, const AttentionBackward<T>& arguments);
+template <typename T>
+void cross_entropy_forward(const Stream& stream, const CrossEntropyForward<T>& arguments);
+template <typename T>
+void cross_entropy_backward(const Stream& stream, const CrossEntropyBackward<T>& arguments);
+template <typename T>
+void distillation_forward(const Stream& stream, const DistillationForward<T>& arguments);
+template <typename T>
+void distillation_backward(const Stream& stream, const DistillationBackward<T>& arguments);
+template <typename T>
+void add_feature_noise(const Stream& stream, const AddFeatureNoise<T>& arguments);
+template <typename T>
+void argmax_rows(const Stream& stream, const ArgmaxRows<T>& arguments);
+template <typename T>
+void block_loss(const Stream& stream, const BlockLoss<T>& arguments);
+template <typename T>
+void column_sum(const Stream& stream, const ColumnSum<T>& arguments);
+template <typename T>
+std::int64_t column_sum_scratch(const Device& device, const ColumnSum<T>& arguments);
+template <typename T>
+void sum_of_squares(const Stream& stream, const SumOfSquares<T>& arguments);
+template <typename T>
+std::int64_t sum_of_squares_scratch(const Device& device, const SumOfSquares<T>& arguments);
+template <typename T>
+void prepare_update(const Stream& stream, const PrepareUpdate<T>& arguments);
+template <typename T>
+void adamw_update(const Stream& stream, const AdamWUpdate<T>& arguments);
+
+}  // namespace draftsmith::cuda

@@ -1,0 +1,180 @@
+// One block of threads a row; a thread keeps its columns in registers between the row's sum and its use.
+// Backward walks a fixed number of runs of rows, so that a thread also keeps its columns' weight gradients.
+#include "kernels/cuda/column_sums.cuh"
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/vector.cuh"
+#include "kernels/rmsnorm.h"
+
+namespace draftsmith::cuda {
+
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+// How a row is cut: chunk c of thread t holds `count` columns from (c * threads + t) * count on. The chunks
+// are what fits the registers: 32 columns a thread for each of the values it keeps when wide.
+template <typename T, int count>
+inline constexpr int kChunks = count == 1 ? 16 : 4;
+
+template <int count>
+__device__ std::int64_t column_of(int chunk) {
+  return (static_cast<std::int64_t>(chunk) * blockDim.x + threadIdx.x) * count;
+}
+
+template <typename T, int count>
+__global__ void rmsnorm_forward_kernel(RmsNormForward<T> arguments) {
+  constexpr int kKept = kChunks<T, count>;
+  __shared__ float shared[32];
+  const std::int64_t row = blockIdx.x, width = arguments.input.columns;
+  float kept[kKept][count];
+  float squares = 0;
+#pragma unroll
+  for (int chunk = 0; chunk < kKept; ++chunk) {
+    const std::int64_t column = column_of<count>(chunk);
+    if (column >= width) continue;
+    load(arguments.input.row(row) + column, kept[chunk]);
+    if (arguments.addend.data != nullptr) {
+      float addend[count];
+      load(arguments.addend.row(row) + column, addend);
+#pragma unroll
+      for (int i = 0; i < count; ++i) kept[chunk][i] = rounded<T>(kept[chunk][i] + addend[i]);
+      store(arguments.sum.row(row) + column, kept[chunk]);
+    }
+#pragma unroll
+    for (int i = 0; i < count; ++i) squares += kept[chunk][i] * kept[chunk][i];
+  }
+  const float mean = block_sum(squares, shared) / static_cast<float>(width);
+  const float r = 1.0f / sqrtf(mean + arguments.epsilon);
+  if (threadIdx.x == 0 && arguments.inverse_rms.data != nullptr) arguments.inverse_rms.data[row] = r;
+#pragma unroll
+  for (int chunk = 0; chunk < kKept; ++chunk) {
+    const std::int64_t column = column_of<count>(chunk);
+    if (column >= width) continue;
+    float weight[count];
+    load(arguments.weight.data + column, weight);
+#pragma unroll
+    for (int i = 0; i < count; ++i) kept[chunk][i] = weight[i] * rounded<T>(kept[chunk][i] * r);
+    store(arguments.output.row(row) + column, kept[chunk]);
+  }
+}
+
+template <typename T, int count>
+__global__ void rmsnorm_backward_kernel(RmsNormBackward<T> arguments, float* partial) {
+  constexpr int kKept = kChunks<T, count>;
+  __shared__ float shared[32];
+  const std::int64_t rows = arguments.sum.rows, width = arguments.sum.columns;
+  const std::int64_t part = blockIdx.x, parts = gridDim.x;
+  float grad_weight[kKept][count] = {};
+  for (std::int64_t row = rows * part / parts; row < rows * (part + 1) / parts; ++row) {
+    const float r = arguments.inverse_rms.data[row];
+    float sum[kKept][count], h[kKept][count];
+    float products = 0;
+#pragma unroll
+    for (int chunk = 0; chunk < kKept; ++chunk) {
+      const std::int64_t column = column_of<count>(chunk);
+      if (column >= width) continue;
+      float weight[count];
+      load(arguments.sum.row(row) + column, sum[chunk]);
+      load(arguments.grad_output.row(row) + column, h[chunk]);
+      load(arguments.weight.data + column, weight);
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+        grad_weight[chunk][i] += h[chunk][i] * (sum[chunk][i] * r);
+        h[chunk][i] *= weight[i];
+        products += h[chunk][i] * sum[chunk][i];
+      }
+    }
+    const float along = r * r * r * block_sum(products, shared) / static_cast<float>(width);
+#pragma unroll
+    for (int chunk = 0; chunk < kKept; ++chunk) {
+      const std::int64_t column = column_of<count>(chunk);
+      if (column >= width) continue;
+      float residual[count] = {};
+      if (arguments.grad_residual.data != nullptr) load(arguments.grad_residual.row(row) + column, residual);
+#pragma unroll
+      for (int i = 0; i < count; ++i) residual[i] += h[chunk][i] * r - sum[chunk][i] * along;
+      store(arguments.grad_sum.row(row) + column, residual);
+    }
+  }
+#pragma unroll
+  for (int chunk = 0; chunk < kKept; ++chunk) {
+    const std::int64_t column = column_of<count>(chunk);
+    if (column < width) store(partial + part * width + column, grad_weight[chunk]);
+  }
+}
+
+// Two chunks a thread where that leaves whole warps: enough loads in flight without idle threads.
+template <typename T, int count>
+unsigned threads_for(std::int64_t width) {
+  constexpr std::int64_t kMostColumns = kMaxThreads * kChunks<T, count> * count;
+  DRAFTSMITH_CHECK(width > 0 && width <= kMostColumns, "a normed row fits the registers of a block");
+  const std::int64_t threads = round_up(div_ceil(div_ceil(width, count), 2), kWarp);
+  return static_cast<unsigned>(std::min<std::int64_t>(threads, kMaxThreads));
+}
+
+template <typename T>
+void check_forward(const RmsNormForward<T>& arguments) {
+  const std::int64_t rows = arguments.input.rows, width = arguments.input.columns;
+  DRAFTSMITH_CHECK(
+      arguments.weight.size == width && arguments.output.rows == rows && arguments.output.columns == width,
+      "a weight for each column, an output like the input");
+  DRAFTSMITH_CHECK(!arguments.addend || (arguments.addend.rows == rows && arguments.addend.columns == width &&
+                                         arguments.sum.rows == rows && arguments.sum.columns == width),
+                   "addend and sum are like the input");
+}
+
+}  // namespace
+
+template <typename T>
+void rmsnorm_forward(const Stream& stream, const RmsNormForward<T>& arguments) {
+  check_forward(arguments);
+  const std::int64_t rows = arguments.input.rows, width = arguments.input.columns;
+  if (rows == 0) return;
+  const auto launch = [&]<int count>() {
+    rmsnorm_forward_kernel<T, count>
+        <<<grid_of(rows), threads_for<T, count>(width), 0, native(stream)>>>(arguments);
+  };
+  const bool wide = is_wide(arguments.input) && is_wide(arguments.output) && is_wide(arguments.weight) &&
+                    (!arguments.addend || (is_wide(arguments.addend) && is_wide(arguments.sum)));
+  wide ? launch.template operator()<kWide<T>>() : launch.template operator()<1>();
+  check_launch("RMSNorm");
+}
+
+template <typename T>
+std::int64_t rmsnorm_backward_scratch(const Device&, const RmsNormBackward<T>& arguments) {
+  return parts_of(arguments.sum.rows) * arguments.sum.columns * static_cast<std::int64_t>(sizeof(float));
+}
+
+template <typename T>
+void rmsnorm_backward(const Stream& stream, const RmsNormBackward<T>& arguments) {
+  const std::int64_t rows = arguments.sum.rows, width = arguments.sum.columns;
+  DRAFTSMITH_CHECK(arguments.weight.size == width && arguments.grad_weight.size == width &&
+                       arguments.inverse_rms.size == rows,
+                   "a weight for each column, a scale for each row");
+  DRAFTSMITH_CHECK(arguments.grad_output.rows == rows && arguments.grad_output.columns == width &&
+                       arguments.grad_sum.rows == rows && arguments.grad_sum.columns == width,
+                   "gradients are like what they are of");
+  if (rows == 0) return;
+  const std::int64_t parts = parts_of(rows);
+  float* partial = scratch_array<float>(stream, parts * width);
+  const auto launch = [&]<int count>() {
+    rmsnorm_backward_kernel<T, count>
+        <<<grid_of(parts), threads_for<T, count>(width), 0, native(stream)>>>(arguments, partial);
+  };
+  const bool wide = is_wide(arguments.sum) && is_wide(arguments.grad_output) && is_wide(arguments.weight) &&
+                    is_wide(arguments.grad_sum) &&
+                    (!arguments.grad_residual || is_wide(arguments.grad_residual));
+  wide ? launch.template operator()<kWide<T>>() : launch.template operator()<1>();
+  check_launch("the gradient of RMSNorm");
+  add_parts(stream, partial, parts, width, arguments.grad_weight.data);
+}
+
+template void rmsnorm_forward(const Stream&, const RmsNormForward<float>&);
+template void rmsnorm_forward(const Stream&, const RmsNormForward<bf16>&);
+template std::int64_t rmsnorm_backward_scratch(const Device&, const RmsNormBackward<float>&);
+template std::int64_t rmsnorm_backward_scratch(const Device&, const RmsNormBackward<bf16>&);
+template void rmsnorm_backward(const Stream&, const RmsNormBackward<float>&);
+template void rmsnorm_backward(const Stream&, const RmsNormBackward<bf16>&);
+
+}  // namespace draftsmith::cuda
