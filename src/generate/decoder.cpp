@@ -5,11 +5,22 @@
 #include <fmt/core.h>
 
 #include "base/arithmetic.h"
+#include "device/stream.h"
+#include "generate/decoder_inputs.h"
 #include "generate/kv_cache.h"
+#include "kernels/tables.h"
 #include "tensor/arena.h"
+#include "tensor/staged.h"
 
 namespace draftsmith {
 namespace {
+
+// Memory of the host that the device copies from and to.
+struct HostSide {
+  DecoderInputs inputs;
+  Vector<std::int32_t> choices;  // [block_size]
+  Matrix<float> logits;          // [block_size, vocabulary], empty where the host reads the device's
+};
 
 // Everything that lies in the device's arena.
 template <typename T>
@@ -18,14 +29,13 @@ struct DecoderMemory {
   Vector<T> drafter;  // flat
   RopeStorage target_rope, drafter_rope;
   KvCache<T> cache;
-  TargetScratch<T> scratch;                            // of a chunk or a block
-  DrafterActivations<T> activations;                   // of one block; its context is the cache
-  MicroBatch block;                                    // one draft block
-  Vector<std::int32_t> tokens, positions, begin, end;  // [rows]: of a chunk, a block or a token
-  Matrix<T> features;                                  // [rows, taps * width]
-  Matrix<T> hidden;                                    // [prefill rows, width]: after the target's final norm
-  Matrix<float> logits;                                // [block_size, vocabulary]
-  Vector<std::int32_t> choices;                        // [block_size]
+  TargetScratch<T> scratch;           // of a chunk or a block
+  DrafterActivations<T> activations;  // of one block; its context is the cache
+  DecoderInputs inputs;
+  Matrix<T> features;            // [rows, taps * width]
+  Matrix<T> hidden;              // [prefill rows, width]: after the target's final norm
+  Matrix<float> logits;          // [block_size, vocabulary]
+  Vector<std::int32_t> choices;  // [block_size]
   Vector<std::byte> product_scratch;
 };
 
@@ -44,17 +54,24 @@ class DeviceDecoder final : public Decoder {
   void rewind(std::int64_t length) override { memory_.cache.rewind(length); }
   const DecoderSettings& settings() const override { return settings_; }
   std::int64_t block_size() const override { return drafter_.shape().block_size; }
-  Matrix<const float> logits() const override { return logits_; }
+  Matrix<const float> logits() const override;
   std::int64_t device_bytes() const override { return arena_.bytes(); }
 
  private:
   // Positions that caches and rope tables have room for: a sequence, its last block, and whole chunks.
   std::int64_t capacity() const { return round_up(settings_.longest + block_size(), settings_.prefill_rows); }
+  std::int64_t rows() const { return std::max(settings_.prefill_rows, block_size()); }
+  BatchBudget block_budget() const {
+    return {.context_tokens = 0, .blocks = 1, .block_size = block_size(), .loss_chunk_rows = block_size()};
+  }
   DecoderMemory<T> carve(Carver& carver, std::int64_t product_scratch_bytes) const;
+  HostSide carve_host(Carver& carver) const;
   void measure();
   void load(const DecoderModels& models);
   void warm_up();
   void write_rows(std::span<const std::int32_t> tokens, std::int64_t rows);
+  void send_inputs();
+  void receive_choices(std::span<std::int32_t> choices);
   TargetPass<T> pass(std::int64_t rows) const;
   void choose(Matrix<float> logits);
   void launch_head(std::int64_t row);
@@ -72,7 +89,9 @@ class DeviceDecoder final : public Decoder {
   const WeightTable table_;
   Launcher<T> launch_;
   Arena arena_;
+  Buffer host_memory_;
   DecoderMemory<T> memory_;
+  HostSide host_;
   DrafterWeights<const T> drafter_weights_;
   // Of the last call.
   Matrix<const float> logits_;
@@ -86,7 +105,7 @@ DeviceDecoder<T>::DeviceDecoder(const Device& device, const DecoderModels& model
       target_(models.target, models.drafter.taps),
       drafter_(models.drafter),
       table_(drafter_weight_table(models.drafter)),
-      launch_(device_, cpu_kernels<T>()) {
+      launch_(device_, kernels_of<T>(device_)) {
   measure();
   load(models);
   warm_up();
@@ -96,9 +115,6 @@ template <typename T>
 DecoderMemory<T> DeviceDecoder<T>::carve(Carver& carver, std::int64_t product_scratch_bytes) const {
   const TargetShape& target = target_.shape();
   const DrafterShape& drafter = drafter_.shape();
-  const std::int64_t rows = std::max(settings_.prefill_rows, block_size());
-  const BatchBudget budget{
-      .context_tokens = 0, .blocks = 1, .block_size = block_size(), .loss_chunk_rows = block_size()};
   DecoderMemory<T> memory;
   carver.purpose("weights");
   memory.target = carve_target_weights<T>(carver, target, target.layers);
@@ -107,22 +123,27 @@ DecoderMemory<T> DeviceDecoder<T>::carve(Carver& carver, std::int64_t product_sc
   memory.target_rope = carve_rope(carver, capacity(), target.head_dim);
   memory.drafter_rope = carve_rope(carver, capacity(), drafter.head_dim);
   carver.purpose("caches");
-  memory.cache = KvCache<T>(carver, target, drafter, {.capacity = capacity(), .most_added = rows});
+  memory.cache = KvCache<T>(carver, target, drafter, {.capacity = capacity(), .most_added = rows()});
   carver.purpose("activations");
-  memory.scratch = carve_target_scratch<T>(carver, target, rows);
-  memory.activations = carve_drafter_activations<T>(carver, drafter, budget, Recompute::layer);
+  memory.scratch = carve_target_scratch<T>(carver, target, rows());
+  memory.activations = carve_drafter_activations<T>(carver, drafter, block_budget(), Recompute::layer);
   memory.activations.context = memory.cache.context();
-  memory.block = carve_micro_batch(carver, budget);
-  for (Vector<std::int32_t>* input : {&memory.tokens, &memory.positions, &memory.begin, &memory.end}) {
-    *input = carver.vector<std::int32_t>(rows);
-  }
-  memory.features = carver.matrix<T>(rows, drafter.feature_width());
+  memory.inputs = carve_inputs(carver, block_budget(), rows());
+  memory.features = carver.matrix<T>(rows(), drafter.feature_width());
   memory.hidden = carver.matrix<T>(settings_.prefill_rows, target.width);
   memory.logits = carver.matrix<float>(block_size(), target.vocabulary);
   memory.choices = carver.vector<std::int32_t>(block_size());
   carver.purpose("product scratch");
   memory.product_scratch = carver.vector<std::byte>(product_scratch_bytes);
   return memory;
+}
+
+template <typename T>
+HostSide DeviceDecoder<T>::carve_host(Carver& carver) const {
+  return {.inputs = carve_inputs(carver, block_budget(), rows()),
+          .choices = carver.vector<std::int32_t>(block_size()),
+          .logits =
+              carver.matrix<float>(host_addressable(device_) ? 0 : block_size(), target_.shape().vocabulary)};
 }
 
 // Runs every pass over views without memory: this prepares the products, which say how much scratch they
@@ -141,20 +162,29 @@ void DeviceDecoder<T>::measure() {
   arena_ = Arena(device_, sized.peak());
   Carver carver = arena_.carver();
   memory_ = carve(carver, scratch_bytes);
+  Carver host_sized;
+  carve_host(host_sized);
+  host_memory_ = Buffer::pinned(host_sized.peak());
+  Carver host_carver(host_memory_.data(), host_memory_.bytes());
+  host_ = carve_host(host_carver);
   launch_.library().set_scratch(memory_.product_scratch);
   drafter_weights_ = view_weights(drafter_.shape(), table_, Vector<const T>(memory_.drafter));
 }
 
 template <typename T>
 void DeviceDecoder<T>::load(const DecoderModels& models) {
-  load_target_weights(models.target_folder, models.target, memory_.target);
-  for (std::int64_t i = 0; i < table_.size; ++i) memory_.drafter[i] = T(models.drafter_weights[i]);
-  fill_rope(models.target.rope, models.target.head_dim, memory_.target_rope);
-  fill_rope(models.drafter.rope, models.drafter.head_dim, memory_.drafter_rope);
+  const Stream& stream = launch_.stream();
+  load_target_weights(stream, models.target_folder, models.target, memory_.target);
+  const Staged<T> drafter(stream, memory_.drafter);
+  for (std::int64_t i = 0; i < table_.size; ++i) drafter.host()[i] = T(models.drafter_weights[i]);
+  drafter.upload();
+  fill_rope(stream, models.target.rope, models.target.head_dim, memory_.target_rope);
+  fill_rope(stream, models.drafter.rope, models.drafter.head_dim, memory_.drafter_rope);
   for (std::int64_t slot = 0; slot < block_size(); ++slot) {
-    memory_.block.draft_tokens[slot] = narrow<std::int32_t>(models.drafter.mask_token_id);
-    memory_.block.context_begin[slot] = 0;
+    host_.inputs.block.draft_tokens[slot] = narrow<std::int32_t>(models.drafter.mask_token_id);
+    host_.inputs.block.context_begin[slot] = 0;
   }
+  send_inputs();
 }
 
 template <typename T>
@@ -171,18 +201,43 @@ template <typename T>
 void DeviceDecoder<T>::write_rows(std::span<const std::int32_t> tokens, std::int64_t rows) {
   const std::int64_t first = length();
   for (std::int64_t i = 0; i < rows; ++i) {
-    memory_.tokens[i] = i < static_cast<std::int64_t>(tokens.size()) ? tokens[i] : 0;
-    memory_.positions[i] = narrow<std::int32_t>(first + i);
-    memory_.begin[i] = 0;
-    memory_.end[i] = narrow<std::int32_t>(first + i + 1);
+    host_.inputs.tokens[i] = i < static_cast<std::int64_t>(tokens.size()) ? tokens[i] : 0;
+    host_.inputs.positions[i] = narrow<std::int32_t>(first + i);
+    host_.inputs.begin[i] = 0;
+    host_.inputs.end[i] = narrow<std::int32_t>(first + i + 1);
   }
+  send_inputs();
+}
+
+template <typename T>
+Matrix<const float> DeviceDecoder<T>::logits() const {
+  if (host_addressable(device_)) return logits_;
+  const Matrix<float> copy = host_.logits.slice_rows(0, logits_.rows);
+  copy_bytes(launch_.stream(), copy.data, logits_.data, bytes_of(copy).size);
+  synchronize(launch_.stream());
+  return copy;
+}
+
+// Waits, so that the host may write the next call's inputs.
+template <typename T>
+void DeviceDecoder<T>::send_inputs() {
+  copy_bytes(launch_.stream(), memory_.inputs.bytes.data, host_.inputs.bytes.data, host_.inputs.bytes.size);
+  synchronize(launch_.stream());
+}
+
+template <typename T>
+void DeviceDecoder<T>::receive_choices(std::span<std::int32_t> choices) {
+  copy_bytes(launch_.stream(), host_.choices.data, memory_.choices.data, bytes_of(host_.choices).size);
+  synchronize(launch_.stream());
+  std::copy_n(host_.choices.begin(), choices.size(), choices.begin());
 }
 
 template <typename T>
 TargetPass<T> DeviceDecoder<T>::pass(std::int64_t rows) const {
-  return {.tokens = memory_.tokens.slice(0, rows),
-          .positions = memory_.positions.slice(0, rows),
-          .intervals = {.begin = memory_.begin.slice(0, rows), .end = memory_.end.slice(0, rows)},
+  const DecoderInputs& inputs = memory_.inputs;
+  return {.tokens = inputs.tokens.slice(0, rows),
+          .positions = inputs.positions.slice(0, rows),
+          .intervals = {.begin = inputs.begin.slice(0, rows), .end = inputs.end.slice(0, rows)},
           .first_row = length(),
           .store = &memory_.cache.target()};
 }
@@ -206,7 +261,7 @@ void DeviceDecoder<T>::launch_head(std::int64_t row) {
 template <typename T>
 void DeviceDecoder<T>::launch_context(std::int64_t rows) {
   drafter_.context_forward(launch_, drafter_weights_, memory_.drafter_rope.table(),
-                           memory_.features.slice_rows(0, rows), memory_.positions.slice(0, rows),
+                           memory_.features.slice_rows(0, rows), memory_.inputs.positions.slice(0, rows),
                            memory_.cache.context_rows(length(), rows));
 }
 
@@ -223,7 +278,7 @@ void DeviceDecoder<T>::launch_prefill() {
 template <typename T>
 void DeviceDecoder<T>::launch_draft() {
   drafter_.blocks_forward(launch_, drafter_weights_, memory_.drafter_rope.table(),
-                          memory_.target.tables.embedding, memory_.block, memory_.activations);
+                          memory_.target.tables.embedding, memory_.inputs.block, memory_.activations);
   const Matrix<float> logits = memory_.logits.slice_rows(0, block_size() - 1);
   launch_(Matmul<T, float>{.left = memory_.activations.output.slice_rows(1, block_size() - 1),
                            .right = memory_.target.tables.head,
@@ -263,7 +318,9 @@ std::int32_t DeviceDecoder<T>::prefill(std::span<const std::int32_t> prompt) {
     last_row = rows - 1;
   }
   launch_head(last_row);
-  return memory_.choices[0];
+  std::int32_t choice = 0;
+  receive_choices({&choice, 1});
+  return choice;
 }
 
 template <typename T>
@@ -271,15 +328,17 @@ void DeviceDecoder<T>::draft(std::int32_t last, std::span<std::int32_t> proposal
   DRAFTSMITH_CHECK(memory_.cache.context_length() == length(), "the drafter has seen the whole sequence");
   DRAFTSMITH_CHECK(static_cast<std::int64_t>(proposals.size()) == block_size() - 1, "a proposal a slot");
   const std::int64_t start = length(), window = drafter_.shape().sliding_window;
-  memory_.block.draft_tokens[0] = last;
+  const MicroBatch& block = host_.inputs.block;
+  block.draft_tokens[0] = last;
   for (std::int64_t slot = 0; slot < block_size(); ++slot) {
     const std::int64_t sliding_begin = std::max<std::int64_t>(0, start + slot - (window - 1));
-    memory_.block.draft_positions[slot] = narrow<std::int32_t>(start + slot);
-    memory_.block.sliding_begin[slot] = narrow<std::int32_t>(sliding_begin);
-    memory_.block.context_end[slot] = narrow<std::int32_t>(start);
+    block.draft_positions[slot] = narrow<std::int32_t>(start + slot);
+    block.sliding_begin[slot] = narrow<std::int32_t>(sliding_begin);
+    block.context_end[slot] = narrow<std::int32_t>(start);
   }
+  send_inputs();
   launch_draft();
-  std::copy_n(memory_.choices.begin(), block_size() - 1, proposals.begin());
+  receive_choices(proposals);
 }
 
 template <typename T>
@@ -289,7 +348,7 @@ void DeviceDecoder<T>::verify(std::span<const std::int32_t> tokens, std::span<st
       "a block of tokens, and a choice for each");
   write_rows(tokens, block_size());
   launch_verify();
-  std::copy_n(memory_.choices.begin(), block_size(), choices.begin());
+  receive_choices(choices);
 }
 
 template <typename T>
@@ -303,7 +362,9 @@ std::int32_t DeviceDecoder<T>::step(std::int32_t token) {
   write_rows({&token, 1}, 1);
   launch_step();
   memory_.cache.extend_target(1);
-  return memory_.choices[0];
+  std::int32_t choice = 0;
+  receive_choices({&choice, 1});
+  return choice;
 }
 
 }  // namespace

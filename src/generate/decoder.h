@@ -57,7 +57,8 @@ class Decoder {
 
   virtual const DecoderSettings& settings() const = 0;
   virtual std::int64_t block_size() const = 0;
-  // [rows, vocabulary]: of the last prefill (one row), draft, verify or step, until the next call.
+  // [rows, vocabulary]: of the last prefill (one row), draft, verify or step, until the next call. Memory
+  // of the host; blocks while it is copied from a device that the host does not address.
   virtual Matrix<const float> logits() const = 0;
   virtual std::int64_t device_bytes() const = 0;
 };

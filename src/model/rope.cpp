@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "tensor/staged.h"
+
 namespace draftsmith {
 namespace {
 
@@ -80,15 +82,20 @@ RopeStorage carve_rope(Carver& carver, std::int64_t positions, std::int64_t head
           .sine = carver.matrix<float>(positions, head_dim / 2)};
 }
 
-void fill_rope(const RopeShape& rope, std::int64_t head_dim, const RopeStorage& storage) {
+void fill_rope(const Stream& stream, const RopeShape& rope, std::int64_t head_dim,
+               const RopeStorage& storage) {
+  const Staged<float> cosine(stream, storage.cosine), sine(stream, storage.sine);
   const std::vector<double> frequencies = inverse_frequencies(rope, head_dim);
   for (std::int64_t position = 0; position < storage.cosine.rows; ++position) {
     for (std::int64_t i = 0; i < head_dim / 2; ++i) {
       const double angle = static_cast<double>(position) * frequencies[i];
-      storage.cosine(position, i) = static_cast<float>(rope.attention_factor * std::cos(angle));
-      storage.sine(position, i) = static_cast<float>(rope.attention_factor * std::sin(angle));
+      const std::int64_t place = position * (head_dim / 2) + i;
+      cosine.host()[place] = static_cast<float>(rope.attention_factor * std::cos(angle));
+      sine.host()[place] = static_cast<float>(rope.attention_factor * std::sin(angle));
     }
   }
+  cosine.upload();
+  sine.upload();
 }
 
 }  // namespace draftsmith

@@ -12,6 +12,7 @@
 
 #include <vector>
 
+#include "device/device.h"
 #include "kernels/head_norm_rope.h"
 #include "model/shape.h"
 #include "tensor/carver.h"
@@ -32,7 +33,8 @@ struct RopeStorage {
 };
 RopeStorage carve_rope(Carver& carver, std::int64_t positions, std::int64_t head_dim);
 
-// Angles in double, rounded once.
-void fill_rope(const RopeShape& rope, std::int64_t head_dim, const RopeStorage& storage);
+// Angles in double, rounded once. Blocks until the stream's device has them.
+void fill_rope(const Stream& stream, const RopeShape& rope, std::int64_t head_dim,
+               const RopeStorage& storage);
 
 }  // namespace draftsmith

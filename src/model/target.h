@@ -51,12 +51,13 @@ template <typename T>
 TargetWeights<T> carve_target_weights(Carver& carver, const TargetShape& shape, std::int64_t layers);
 
 // Read from a Hugging Face folder, converted to T by rounding to nearest even. Throw Error naming file and
-// tensor for a missing tensor, a wrong shape or type, or values that are not finite.
+// tensor for a missing tensor, a wrong shape or type, or values that are not finite. Block until the stream's
+// device has them.
 template <typename T>
-void load_vocabulary_tables(const std::filesystem::path& folder, const TargetShape& shape,
-                            const VocabularyTables<T>& tables);
+void load_vocabulary_tables(const Stream& stream, const std::filesystem::path& folder,
+                            const TargetShape& shape, const VocabularyTables<T>& tables);
 template <typename T>
-void load_target_weights(const std::filesystem::path& folder, const TargetShape& shape,
+void load_target_weights(const Stream& stream, const std::filesystem::path& folder, const TargetShape& shape,
                          const TargetWeights<T>& weights);
 
 // Keys (after rope) and values of every row that later rows may see, per layer. A packed prefill needs them

@@ -36,9 +36,10 @@ TargetLayerWeights<T> carve_layer(Carver& carver, const TargetShape& shape, std:
 }
 
 template <typename T>
-void load_tables(const TensorStore& store, const TargetShape& shape, const VocabularyTables<T>& tables) {
+void load_tables(const Stream& stream, const TensorStore& store, const TargetShape& shape,
+                 const VocabularyTables<T>& tables) {
   refuse_quantised_tensors(store);
-  const TensorReader<T> reader(store);
+  const TensorReader<T> reader(stream, store);
   reader.matrix("model.embed_tokens.weight", tables.embedding);
   if (shape.tied_head) return;
   if (store.find("lm_head.weight") == nullptr) {
@@ -119,29 +120,29 @@ TargetWeights<T> carve_target_weights(Carver& carver, const TargetShape& shape, 
 }
 
 template <typename T>
-void load_vocabulary_tables(const std::filesystem::path& folder, const TargetShape& shape,
-                            const VocabularyTables<T>& tables) {
-  load_tables(TensorStore(folder), shape, tables);
+void load_vocabulary_tables(const Stream& stream, const std::filesystem::path& folder,
+                            const TargetShape& shape, const VocabularyTables<T>& tables) {
+  load_tables(stream, TensorStore(folder), shape, tables);
 }
 
 template <typename T>
-void load_target_weights(const std::filesystem::path& folder, const TargetShape& shape,
+void load_target_weights(const Stream& stream, const std::filesystem::path& folder, const TargetShape& shape,
                          const TargetWeights<T>& weights) {
   const TensorStore store(folder);
-  load_tables(store, shape, weights.tables);
-  const TensorReader<T> reader(store);
+  load_tables(stream, store, shape, weights.tables);
+  const TensorReader<T> reader(stream, store);
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     load_layer(reader, fmt::format("model.layers.{}.", i), shape, weights.layers[i]);
   }
   reader.vector("model.norm.weight", weights.norm);
 }
 
-#define DRAFTSMITH_INSTANTIATE(T)                                                               \
-  template VocabularyTables<T> carve_vocabulary_tables<T>(Carver&, const TargetShape&);         \
-  template TargetWeights<T> carve_target_weights<T>(Carver&, const TargetShape&, std::int64_t); \
-  template void load_vocabulary_tables<T>(const std::filesystem::path&, const TargetShape&,     \
-                                          const VocabularyTables<T>&);                          \
-  template void load_target_weights<T>(const std::filesystem::path&, const TargetShape&,        \
+#define DRAFTSMITH_INSTANTIATE(T)                                                                          \
+  template VocabularyTables<T> carve_vocabulary_tables<T>(Carver&, const TargetShape&);                    \
+  template TargetWeights<T> carve_target_weights<T>(Carver&, const TargetShape&, std::int64_t);            \
+  template void load_vocabulary_tables<T>(const Stream&, const std::filesystem::path&, const TargetShape&, \
+                                          const VocabularyTables<T>&);                                     \
+  template void load_target_weights<T>(const Stream&, const std::filesystem::path&, const TargetShape&,    \
                                        const TargetWeights<T>&);
 DRAFTSMITH_INSTANTIATE(float)
 DRAFTSMITH_INSTANTIATE(bf16)

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "tensor/staged.h"
 
 namespace draftsmith {
 
@@ -26,14 +27,17 @@ void TensorReader<T>::read(const std::string& name, std::span<const std::int64_t
                            Vector<T> out) const {
   const TensorEntry& entry = store_.at(name);
   check_shape(entry, expected_shape);
-  read_as(entry, std::span<T>(out.data, static_cast<std::size_t>(out.size)));
-  for (std::int64_t i = 0; i < out.size; ++i) {
-    if (std::isfinite(static_cast<float>(out[i]))) continue;
+  const Staged<T> staged(stream_, out);
+  const Vector<T> values = staged.host();
+  read_as(entry, std::span<T>(values.data, static_cast<std::size_t>(values.size)));
+  for (std::int64_t i = 0; i < values.size; ++i) {
+    if (std::isfinite(static_cast<float>(values[i]))) continue;
     throw Error(
         fmt::format("{} has the value {} at element {}; expected finite numbers. The file is "
                     "damaged or was saved from a diverged model: fetch it again",
-                    entry.label, static_cast<float>(out[i]), i));
+                    entry.label, static_cast<float>(values[i]), i));
   }
+  staged.upload();
 }
 
 template <typename T>

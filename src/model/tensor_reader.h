@@ -1,4 +1,4 @@
-// Reads the tensors of a folder by name into views, converted to T by rounding to nearest even. Throws Error
+// Reads the tensors of a folder by name into views of a device's memory, converted to T by rounding to nearest even. Throws Error
 // naming file and tensor for a missing tensor, a wrong shape or type, and values that are not finite.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/tensor_store.h"
+#include "device/device.h"
 #include "tensor/tensor.h"
 
 namespace draftsmith {
@@ -14,7 +15,7 @@ namespace draftsmith {
 template <typename T>
 class TensorReader {
  public:
-  explicit TensorReader(const TensorStore& store) : store_(store) {}
+  TensorReader(const Stream& stream, const TensorStore& store) : stream_(stream), store_(store) {}
 
   void matrix(const std::string& name, Matrix<T> out) const;  // rows side by side
   void vector(const std::string& name, Vector<T> out) const;
@@ -27,6 +28,7 @@ class TensorReader {
   const TensorStore& store() const { return store_; }
 
  private:
+  const Stream stream_;
   const TensorStore& store_;
 };
 

@@ -1,6 +1,8 @@
 #include "train/device_thread.h"
 
 #include "base/heap.h"
+#include "device/stream.h"
+#include "kernels/tables.h"
 #include "train/product_rate.h"
 #include "train/schedule.h"
 #include "train/useful_flops.h"
@@ -14,48 +16,50 @@ DeviceThread<T>::DeviceThread(const Device& device, const DeviceRoles& roles, co
       roles_(roles),
       shapes_(shapes),
       optimizer_(optimizer),
-      launch_(device_, cpu_kernels<T>()),
+      launch_(device_, kernels_of<T>(device_)),
       times_{.name = device.name.text()} {
   if (roles.target) target_.emplace(shapes);
   if (roles.drafter) drafter_.emplace(shapes, optimizer, seed);
 }
 
 template <typename T>
-void DeviceThread<T>::lay_out(Carver& carver) {
+void DeviceThread<T>::lay_out(Carver& carver, Carver& shared) {
   if (target_) target_->carve(carver);
-  if (drafter_) drafter_->carve(carver, target_ ? &target_->tables() : nullptr);
+  if (drafter_) drafter_->carve(carver, shared, target_ ? &target_->tables() : nullptr);
   carver.purpose("product scratch");
   launch_.library().set_scratch(carver.vector<std::byte>(launch_.library().scratch_bytes()));
 }
 
 template <typename T>
 void DeviceThread<T>::measure() {
-  Carver views;
-  lay_out(views);
+  Carver views, shared_views;
+  lay_out(views, shared_views);
   launch_.set_mode(LaunchMode::measure);
   if (target_) target_->forward(launch_);
   if (drafter_) drafter_->measure(launch_);
   launch_.set_mode(LaunchMode::run);
   measured_ = Carver();
-  lay_out(measured_);  // with the scratch that the products turned out to need
+  measured_shared_ = Carver();
+  lay_out(measured_, measured_shared_);  // with the scratch that the products turned out to need
 }
 
 template <typename T>
 void DeviceThread<T>::carve() {
   arena_ = Arena(device_, measured_.peak());
-  Carver carver = arena_.carver();
-  lay_out(carver);
+  shared_ = Buffer::pinned(measured_shared_.peak());
+  Carver carver = arena_.carver(), shared(shared_.data(), shared_.bytes());
+  lay_out(carver, shared);
 }
 
 template <typename T>
 void DeviceThread<T>::load(const std::filesystem::path& target_folder) {
-  if (target_) target_->load(target_folder);
-  if (drafter_) drafter_->load(target_folder);
+  if (target_) target_->load(launch_.stream(), target_folder);
+  if (drafter_) drafter_->load(launch_.stream(), target_folder);
 }
 
 template <typename T>
 void DeviceThread<T>::restore(const TrainedState& state, const StepCounters& counters) {
-  if (drafter_) drafter_->restore(state, counters.updates);
+  if (drafter_) drafter_->restore(launch_.stream(), state, counters.updates);
   counters_ = counters;
 }
 
@@ -64,7 +68,7 @@ void DeviceThread<T>::warm_up(Slot& slot) {
   attach_thread(device_);
   if (target_) target_->fill(launch_, slot);
   if (drafter_) {
-    drafter_->load_batch(slot);
+    drafter_->load_batch(launch_.stream(), slot);
     drafter_->train(launch_);
     drafter_->begin_step(launch_);
   }
@@ -117,7 +121,7 @@ bool DeviceThread<T>::take(const SequenceItem& item, const PipelineLinks& links)
   links.hooks(PipelinePoint::drafter_pass, item.index, slot);
   if (item.kind == SequenceItem::Kind::evaluation) return evaluate(item, *slot, links);
   const bool empty = slot->facts.counts.documents == 0;
-  if (!empty) drafter_->load_batch(*slot);
+  if (!empty) drafter_->load_batch(launch_.stream(), *slot);
   count(item, slot->facts);
   links.ring.advance(item.index, SlotState::free);
   if (empty) return true;
@@ -131,7 +135,7 @@ bool DeviceThread<T>::take(const SequenceItem& item, const PipelineLinks& links)
 template <typename T>
 bool DeviceThread<T>::evaluate(const SequenceItem& item, Slot& slot, const PipelineLinks& links) {
   if (slot.facts.counts.documents > 0) {
-    drafter_->load_batch(slot);
+    drafter_->load_batch(launch_.stream(), slot);
     drafter_->evaluate(launch_, slot);
   }
   links.ring.advance(item.index, SlotState::predicted);
@@ -166,9 +170,10 @@ bool DeviceThread<T>::finish_step(const SequenceItem& item, const PipelineLinks&
   const StepOutcome outcome = update(item, links);
   ++work_.steps;
   if (*roles_.drafter == 0) {
-    links.leader.step_done(outcome, share_of_norms_at_one(drafter_->table(), drafter_->state().master));
-    const bool offered = links.leader.offer_snapshot(
-        outcome, times_, [&](const TrainedState& staging) { copy_state(drafter_->state(), staging); });
+    links.leader.step_done(outcome, drafter_->share_of_norms_at_one(launch_.stream()));
+    const bool offered = links.leader.offer_snapshot(outcome, times_, [&](const TrainedState& staging) {
+      copy_state(launch_.stream(), drafter_->state(), staging);
+    });
     if (!offered) return false;
     if (outcome.stopping) links.ring.end_at(item.index + 1);
   }
@@ -177,6 +182,7 @@ bool DeviceThread<T>::finish_step(const SequenceItem& item, const PipelineLinks&
 
 template <typename T>
 StepOutcome DeviceThread<T>::update(const SequenceItem& item, const PipelineLinks& links) {
+  synchronize(launch_.stream());  // the sums are the host's to read
   StepOutcome outcome{.step = item.step,
                       .learning_rate = learning_rate(optimizer_, item.step, links.plan.last_step),
                       .denominator = drafter_->denominator(),

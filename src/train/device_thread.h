@@ -84,7 +84,7 @@ class DeviceThread {
   double product_rate() const { return product_rate_; }  // measured at warm-up, 2 * multiply-adds / s
 
  private:
-  void lay_out(Carver& carver);
+  void lay_out(Carver& carver, Carver& shared);
   bool make(const SequenceItem& item, const PipelineLinks& links);
   bool take(const SequenceItem& item, const PipelineLinks& links);
   bool evaluate(const SequenceItem& item, Slot& slot, const PipelineLinks& links);
@@ -97,8 +97,9 @@ class DeviceThread {
   const DeviceRoles roles_;
   const RunShapes& shapes_;
   const OptimizerConfig optimizer_;
-  Carver measured_;
+  Carver measured_, measured_shared_;
   Arena arena_;
+  Buffer shared_;  // what the host and the device both read and write
   double product_rate_ = 0;
   // The device's thread only, once it runs.
   Launcher<T> launch_;

@@ -1,8 +1,8 @@
 #include "train/drafter_worker.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "device/stream.h"
 #include "model/linear.h"
 
 namespace draftsmith {
@@ -16,13 +16,13 @@ DrafterWorker<T>::DrafterWorker(const RunShapes& shapes, const OptimizerConfig& 
       drafter_(shapes.drafter, shapes.recompute) {}
 
 template <typename T>
-void DrafterWorker<T>::carve(Carver& carver, const VocabularyTables<T>* shared) {
+void DrafterWorker<T>::carve(Carver& carver, Carver& shared, const VocabularyTables<T>* tables) {
   const DrafterShape& shape = shapes_.drafter;
   const BatchBudget& budget = shapes_.budget;
-  shares_tables_ = shared != nullptr;
+  shares_tables_ = tables != nullptr;
   carver.purpose("vocabulary tables");
-  tables_ = shared ? *shared : carve_vocabulary_tables<T>(carver, shapes_.target);
-  state_ = carve_optimizer<T>(carver, table_);
+  tables_ = tables ? *tables : carve_vocabulary_tables<T>(carver, shapes_.target);
+  state_ = carve_optimizer<T>(carver, shared, table_);
   weights_ = view_weights<const T>(shape, table_, state_.weights);
   weight_gradients_ = view_weights<float>(shape, table_, state_.gradient);
   carver.purpose("micro-batch");
@@ -38,19 +38,20 @@ void DrafterWorker<T>::carve(Carver& carver, const VocabularyTables<T>* shared) 
   loss_ = carve_loss_scratch<T>(
       carver,
       {.budget = budget, .width = shape.width, .vocabulary = shape.vocabulary, .settings = shapes_.loss});
-  sums_ = carver.vector<double>(StepSums::size(budget.block_size));
+  sums_ = shared.vector<double>(StepSums::size(budget.block_size));
+  undecayed_ = shared.vector<float>(table_.size - table_.decayed);
   loss_.sums = sums_.slice(0, LossSums::size(budget.block_size));
 }
 
 template <typename T>
-void DrafterWorker<T>::load(const std::filesystem::path& target_folder) {
-  if (!shares_tables_) load_vocabulary_tables(target_folder, shapes_.target, tables_);
-  fill_rope(shapes_.drafter.rope, shapes_.drafter.head_dim, rope_);
+void DrafterWorker<T>::load(const Stream& stream, const std::filesystem::path& target_folder) {
+  if (!shares_tables_) load_vocabulary_tables(stream, target_folder, shapes_.target, tables_);
+  fill_rope(stream, shapes_.drafter.rope, shapes_.drafter.head_dim, rope_);
 }
 
 template <typename T>
-void DrafterWorker<T>::restore(const TrainedState& state, std::int64_t updates) {
-  restore_state(state, updates, state_);
+void DrafterWorker<T>::restore(const Stream& stream, const TrainedState& state, std::int64_t updates) {
+  restore_state(stream, state, updates, state_);
 }
 
 template <typename T>
@@ -63,17 +64,18 @@ template <typename T>
 void DrafterWorker<T>::begin_step(Launcher<T>& launch) {
   launch(FillZero{bytes_of(state_.gradient)});
   launch(FillZero{bytes_of(sums_)});
+  synchronize(launch.stream());
 }
 
 template <typename T>
-void DrafterWorker<T>::load_batch(const Slot& slot) {
+void DrafterWorker<T>::load_batch(const Stream& stream, const Slot& slot) {
   DRAFTSMITH_CHECK(slot.batch_bytes.size == batch_.bytes.size, "a slot and a device have the same shapes");
-  std::memcpy(batch_.bytes.data, slot.batch_bytes.data, static_cast<std::size_t>(batch_.bytes.size));
-  std::memcpy(features_.data, slot.features.data, static_cast<std::size_t>(slot.features.size));
+  copy_bytes(stream, batch_.bytes.data, slot.batch_bytes.data, batch_.bytes.size);
+  copy_bytes(stream, features_.data, slot.features.data, slot.features.size);
   if (slot.final_hidden.size > 0) {
-    std::memcpy(teacher_hidden_.data, slot.final_hidden.data,
-                static_cast<std::size_t>(slot.final_hidden.size));
+    copy_bytes(stream, teacher_hidden_.data, slot.final_hidden.data, slot.final_hidden.size);
   }
+  synchronize(stream);
   counts_ = slot.facts.counts;
 }
 
@@ -116,7 +118,8 @@ template <typename T>
 void DrafterWorker<T>::evaluate(Launcher<T>& launch, Slot& slot) {
   launch(FillZero{bytes_of(sums_)});
   forward(launch, LossPass::forward_only);
-  std::copy(loss_.predictions.begin(), loss_.predictions.end(), slot.predictions.begin());
+  copy_bytes(launch.stream(), slot.predictions.data, loss_.predictions.data, bytes_of(slot.predictions).size);
+  synchronize(launch.stream());
   std::copy(loss_.sums.begin(), loss_.sums.end(), slot.sums.begin());
 }
 
@@ -129,6 +132,14 @@ void DrafterWorker<T>::update(Launcher<T>& launch, double learning_rate) {
               .loss_numerator = sums_.slice(LossSums::kNumerator, 1),
               .denominator = sums_.slice(StepSums::denominator(shapes_.loss.kind, block_size()), 1)},
              state_);
+  synchronize(launch.stream());
+}
+
+template <typename T>
+double DrafterWorker<T>::share_of_norms_at_one(const Stream& stream) {
+  copy_bytes(stream, undecayed_.data, state_.master.data + table_.decayed, bytes_of(undecayed_).size);
+  synchronize(stream);
+  return draftsmith::share_of_norms_at_one(table_, undecayed_);
 }
 
 template <typename T>

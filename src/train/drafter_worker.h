@@ -22,30 +22,33 @@ class DrafterWorker {
  public:
   DrafterWorker(const RunShapes& shapes, const OptimizerConfig& optimizer, std::uint64_t seed);
 
-  // Lays out everything; the same call measures and cuts. `shared` are the target's tables when the device
-  // has that role too, else null.
-  void carve(Carver& carver, const VocabularyTables<T>* shared);
+  // Lays out everything; the same call measures and cuts. What the host reads and writes too is cut from
+  // `shared`. `tables` are the target's when the device has that role too, else null.
+  void carve(Carver& carver, Carver& shared, const VocabularyTables<T>* tables);
   // Reads the target's tables unless they are shared.
-  void load(const std::filesystem::path& target_folder);
+  void load(const Stream& stream, const std::filesystem::path& target_folder);
   // The state that training begins with.
-  void restore(const TrainedState& state, std::int64_t updates);
+  void restore(const Stream& stream, const TrainedState& state, std::int64_t updates);
 
   // Every product of a step, whatever the memory holds: what a measuring launcher prepares.
   void measure(Launcher<T>& launch);
 
-  // Empties gradient and sums.
+  // Empties gradient and sums. Blocks until they are empty.
   void begin_step(Launcher<T>& launch);
-  // Copies a slot's arrays and features to the device. The slot may then be handed on.
-  void load_batch(const Slot& slot);
+  // Copies a slot's arrays and features to the device. Blocks until the slot may be handed on.
+  void load_batch(const Stream& stream, const Slot& slot);
   // Adds the run's noise to the loaded features; `number` is the micro-batch's among all of the run's, of `total`.
   void add_noise(Launcher<T>& launch, std::int64_t number, std::int64_t total);
   // Forward, loss and backward of the loaded batch; adds to gradient and sums.
   void train(Launcher<T>& launch);
-  // Forward and loss of the loaded batch; writes the slot's predictions and sums.
+  // Forward and loss of the loaded batch; writes the slot's predictions and sums. Blocks until they are there.
   void evaluate(Launcher<T>& launch, Slot& slot);
-  // Makes the update from the exchanged gradient and sums.
+  // Makes the update from the exchanged gradient and sums. Blocks until it is made.
   void update(Launcher<T>& launch, double learning_rate);
+  // Of the masters as they are after the last update. Blocks until they are copied to the host.
+  double share_of_norms_at_one(const Stream& stream);
 
+  // The sums are the host's to read once the device has been waited for.
   void add_host_sum(HostSum sum, double value) { sums_[StepSums::index(sum, block_size())] += value; }
   double host_sum(HostSum sum) const { return sums_[StepSums::index(sum, block_size())]; }
   Vector<const double> sums() const { return sums_; }
@@ -79,8 +82,9 @@ class DrafterWorker {
   Matrix<T> teacher_hidden_;  // [context_tokens, width], empty unless the loss is distilled
   DrafterActivations<T> activations_;
   DrafterGradients<T> gradients_;
-  LossScratch<T> loss_;  // its sums are the first of sums_
-  Vector<double> sums_;  // [StepSums::size]
+  LossScratch<T> loss_;      // its sums are the first of sums_
+  Vector<double> sums_;      // [StepSums::size], shared with the host
+  Vector<float> undecayed_;  // of the host: a copy of the masters that do not decay, the norms among them
   // Of the loaded batch.
   BatchCounts counts_;
 };

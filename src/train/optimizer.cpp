@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "tensor/staged.h"
+
 namespace draftsmith {
 
 template <typename T>
-OptimizerState<T> carve_optimizer(Carver& carver, const WeightTable& table) {
+OptimizerState<T> carve_optimizer(Carver& carver, Carver& shared, const WeightTable& table) {
   OptimizerState<T> state;
   carver.purpose("drafter weights");
   state.weights = carver.vector<T>(table.size);
@@ -16,7 +18,7 @@ OptimizerState<T> carve_optimizer(Carver& carver, const WeightTable& table) {
   carver.purpose("gradient");
   state.gradient = carver.vector<float>(table.size);
   state.sum_of_squares = carver.vector<double>(1);
-  state.update = carver.vector<UpdateState>(1);
+  state.update = shared.vector<UpdateState>(1);
   return state;
 }
 
@@ -33,21 +35,25 @@ void initialise_state(const WeightTable& table, std::uint64_t seed, const Traine
 }
 
 template <typename T>
-void restore_state(const TrainedState& from, std::int64_t updates, const OptimizerState<T>& to) {
-  std::copy(from.master.begin(), from.master.end(), to.master.begin());
-  std::copy(from.first_moment.begin(), from.first_moment.end(), to.first_moment.begin());
-  std::copy(from.second_moment.begin(), from.second_moment.end(), to.second_moment.begin());
-  std::transform(from.master.begin(), from.master.end(), to.weights.begin(),
+void restore_state(const Stream& stream, const TrainedState& from, std::int64_t updates,
+                   const OptimizerState<T>& to) {
+  upload<float>(stream, from.master, to.master);
+  upload<float>(stream, from.first_moment, to.first_moment);
+  upload<float>(stream, from.second_moment, to.second_moment);
+  const Staged<T> weights(stream, to.weights);
+  std::transform(from.master.begin(), from.master.end(), weights.host().begin(),
                  [](float value) { return T(value); });
-  std::fill(to.gradient.begin(), to.gradient.end(), 0.0f);
+  weights.upload();
+  fill_bytes(stream, to.gradient.data, 0, bytes_of(to.gradient).size);
+  synchronize(stream);
   to.update[0] = {.updates = updates};
 }
 
 template <typename T>
-void copy_state(const OptimizerState<T>& from, const TrainedState& to) {
-  std::copy(from.master.begin(), from.master.end(), to.master.begin());
-  std::copy(from.first_moment.begin(), from.first_moment.end(), to.first_moment.begin());
-  std::copy(from.second_moment.begin(), from.second_moment.end(), to.second_moment.begin());
+void copy_state(const Stream& stream, const OptimizerState<T>& from, const TrainedState& to) {
+  download<float>(stream, from.master, to.master);
+  download<float>(stream, from.first_moment, to.first_moment);
+  download<float>(stream, from.second_moment, to.second_moment);
 }
 
 template <typename T>
@@ -72,23 +78,23 @@ void run_update(Launcher<T>& launch, const UpdateStep& step, const OptimizerStat
                         .weights = state.weights});
 }
 
-double share_of_norms_at_one(const WeightTable& table, Vector<const float> master) {
+double share_of_norms_at_one(const WeightTable& table, Vector<const float> undecayed) {
   std::int64_t norms = 0, at_one = 0;
   for (const WeightEntry& entry : table.entries) {
     if (entry.initial != InitialValue::ones) continue;
-    const Vector<const float> values = master.slice(entry.offset, entry.size());
+    const Vector<const float> values = undecayed.slice(entry.offset - table.decayed, entry.size());
     norms += values.size;
     at_one += std::count(values.begin(), values.end(), 1.0f);
   }
   return static_cast<double>(at_one) / static_cast<double>(norms);
 }
 
-template OptimizerState<float> carve_optimizer(Carver&, const WeightTable&);
-template OptimizerState<bf16> carve_optimizer(Carver&, const WeightTable&);
-template void restore_state(const TrainedState&, std::int64_t, const OptimizerState<float>&);
-template void restore_state(const TrainedState&, std::int64_t, const OptimizerState<bf16>&);
-template void copy_state(const OptimizerState<float>&, const TrainedState&);
-template void copy_state(const OptimizerState<bf16>&, const TrainedState&);
+template OptimizerState<float> carve_optimizer(Carver&, Carver&, const WeightTable&);
+template OptimizerState<bf16> carve_optimizer(Carver&, Carver&, const WeightTable&);
+template void restore_state(const Stream&, const TrainedState&, std::int64_t, const OptimizerState<float>&);
+template void restore_state(const Stream&, const TrainedState&, std::int64_t, const OptimizerState<bf16>&);
+template void copy_state(const Stream&, const OptimizerState<float>&, const TrainedState&);
+template void copy_state(const Stream&, const OptimizerState<bf16>&, const TrainedState&);
 template void run_update(Launcher<float>&, const UpdateStep&, const OptimizerState<float>&);
 template void run_update(Launcher<bf16>&, const UpdateStep&, const OptimizerState<bf16>&);
 

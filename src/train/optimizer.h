@@ -13,6 +13,7 @@
 
 namespace draftsmith {
 
+// Views of a device's memory.
 template <typename T>
 struct OptimizerState {
   Vector<T> weights;                          // [parameters]: the masters rounded to T
@@ -20,10 +21,10 @@ struct OptimizerState {
   Vector<float> first_moment, second_moment;  // [parameters]
   Vector<float> gradient;                     // [parameters]: summed over the step, unscaled
   Vector<double> sum_of_squares;              // [1], of the gradient
-  Vector<UpdateState> update;                 // [1]
+  Vector<UpdateState> update;                 // [1], in memory that the host shares
 };
 template <typename T>
-OptimizerState<T> carve_optimizer(Carver& carver, const WeightTable& table);
+OptimizerState<T> carve_optimizer(Carver& carver, Carver& shared, const WeightTable& table);
 
 // A copy of what a checkpoint keeps. Views of host memory.
 struct TrainedState {
@@ -34,10 +35,12 @@ TrainedState carve_trained_state(Carver& carver, const WeightTable& table);
 // The state at step 0: first values, moments 0.
 void initialise_state(const WeightTable& table, std::uint64_t seed, const TrainedState& state);
 
+// Both block until the copies are there.
 template <typename T>
-void restore_state(const TrainedState& from, std::int64_t updates, const OptimizerState<T>& to);
+void restore_state(const Stream& stream, const TrainedState& from, std::int64_t updates,
+                   const OptimizerState<T>& to);
 template <typename T>
-void copy_state(const OptimizerState<T>& from, const TrainedState& to);
+void copy_state(const Stream& stream, const OptimizerState<T>& from, const TrainedState& to);
 
 struct UpdateStep {
   const OptimizerConfig& settings;
@@ -51,6 +54,7 @@ template <typename T>
 void run_update(Launcher<T>& launch, const UpdateStep& step, const OptimizerState<T>& state);
 
 // The share of norm weights that are exactly 1, as they began: bf16 masters would leave them all there.
-double share_of_norms_at_one(const WeightTable& table, Vector<const float> master);
+// undecayed: the masters from WeightTable::decayed on, where the norms lie; host memory.
+double share_of_norms_at_one(const WeightTable& table, Vector<const float> undecayed);
 
 }  // namespace draftsmith

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "base/arithmetic.h"
+#include "base/error.h"
+#include "device/memory.h"
 
 namespace draftsmith {
 namespace {
@@ -18,10 +22,20 @@ std::int64_t drafter_count(const PipelineInputs& inputs) {
   return std::ssize(inputs.config.devices.drafters);
 }
 
+// The exchange adds up memory that the host addresses.
+void refuse_exchange_on_gpus(const DeviceAssignment& assignment, const PipelineInputs& inputs) {
+  if (drafter_count(inputs) == 1 || !assignment.roles.drafter || host_addressable(assignment.device)) return;
+  throw Error(
+      fmt::format("devices.drafters: {} cannot share the gradient with other drafters, since GPUs exchange "
+                  "nothing yet. Name one drafter",
+                  assignment.device.name.text()));
+}
+
 template <typename T>
 std::vector<std::unique_ptr<DeviceThread<T>>> make_devices(const PipelineInputs& inputs) {
   std::vector<std::unique_ptr<DeviceThread<T>>> devices;
   for (const DeviceAssignment& one : assign_devices(inputs.config.devices)) {
+    refuse_exchange_on_gpus(one, inputs);
     devices.push_back(
         std::make_unique<DeviceThread<T>>(one.device, one.roles, inputs.shapes, inputs.config.train.optimizer,
                                           static_cast<std::uint64_t>(inputs.config.train.seed)));

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <limits>
 
+#include "device/stream.h"
 #include "kernels/launcher.h"
 
 namespace draftsmith {
@@ -17,6 +18,7 @@ double measure_product_rate(Launcher<T>& launch, const Matmul<T>& product) {
   for (int run = 0; run < kRuns; ++run) {
     const auto begin = std::chrono::steady_clock::now();
     launch(product);
+    synchronize(launch.stream());
     best_s =
         std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }

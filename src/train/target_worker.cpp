@@ -1,17 +1,16 @@
 #include "train/target_worker.h"
 
-#include <cstring>
-
+#include "device/stream.h"
 #include "model/linear.h"
 
 namespace draftsmith {
 namespace {
 
-// From a slot to a device's memory or back. For a logical CPU device both are host memory.
+// From a slot to a device's memory or back.
 template <typename E>
-void copy(Vector<E> from, Vector<E> to) {
+void copy(const Stream& stream, Vector<E> from, Vector<E> to) {
   DRAFTSMITH_CHECK(from.size == to.size, "a slot and a device have the same shapes");
-  std::memcpy(to.data, from.data, static_cast<std::size_t>(from.size) * sizeof(E));
+  copy_bytes(stream, to.data, from.data, bytes_of(from).size);
 }
 
 }  // namespace
@@ -33,9 +32,9 @@ void TargetWorker<T>::carve(Carver& carver) {
 }
 
 template <typename T>
-void TargetWorker<T>::load(const std::filesystem::path& folder) {
-  load_target_weights(folder, shapes_.target, weights_);
-  fill_rope(shapes_.target.rope, shapes_.target.head_dim, rope_);
+void TargetWorker<T>::load(const Stream& stream, const std::filesystem::path& folder) {
+  load_target_weights(stream, folder, shapes_.target, weights_);
+  fill_rope(stream, shapes_.target.rope, shapes_.target.head_dim, rope_);
 }
 
 template <typename T>
@@ -52,13 +51,15 @@ void TargetWorker<T>::forward(Launcher<T>& launch) {
 
 template <typename T>
 void TargetWorker<T>::fill(Launcher<T>& launch, Slot& slot) {
-  copy(slot.batch.tokens, tokens_);
-  copy(slot.batch.positions, positions_);
-  copy(slot.batch.document_begin, begin_);
-  copy(slot.batch.causal_end, end_);
+  const Stream& stream = launch.stream();
+  copy(stream, slot.batch.tokens, tokens_);
+  copy(stream, slot.batch.positions, positions_);
+  copy(stream, slot.batch.document_begin, begin_);
+  copy(stream, slot.batch.causal_end, end_);
   forward(launch);
-  copy(bytes_of(features_), slot.features);
-  copy(bytes_of(final_hidden_), slot.final_hidden);
+  copy(stream, bytes_of(features_), slot.features);
+  copy(stream, bytes_of(final_hidden_), slot.final_hidden);
+  synchronize(stream);
 }
 
 template <typename T>

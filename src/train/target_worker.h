@@ -19,11 +19,11 @@ class TargetWorker {
   // Lays out everything; the same call measures and cuts.
   void carve(Carver& carver);
   // Reads the weights of a Hugging Face folder into the carved memory.
-  void load(const std::filesystem::path& folder);
+  void load(const Stream& stream, const std::filesystem::path& folder);
 
   // The pass alone, on whatever the inputs hold: what a measuring launcher prepares.
   void forward(Launcher<T>& launch);
-  // Copies a packed slot's tokens, runs the pass and fills the slot's features.
+  // Copies a packed slot's tokens, runs the pass and fills the slot's features. Blocks until they are there.
   void fill(Launcher<T>& launch, Slot& slot);
 
   // The widest product of a layer, on memory that every pass writes anew.

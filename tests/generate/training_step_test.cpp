@@ -30,7 +30,7 @@ class TrainingPass {
     arena_ = Arena(device_, counting.peak());
     Carver carver = arena_.carver();
     carve(carver);
-    fill_rope(models.drafter.rope, models.drafter.head_dim, rope_);
+    fill_rope(launch_.stream(), models.drafter.rope, models.drafter.head_dim, rope_);
   }
 
   std::vector<float> logits(std::int32_t anchor) {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <limits>
 
+#include "device/stream.h"
+
 namespace draftsmith {
 
 template <typename T>
@@ -13,18 +15,17 @@ DrafterFixture<T>::DrafterFixture(const DrafterShape& drafter_shape, const Batch
       budget(batch_budget),
       table(drafter_weight_table(drafter_shape)),
       options_(options),
-      device_{.name = {}, .work_worth_sharing = 0, .threads = options.threads},
+      device_(options.device),
       drafter_(shape, options.recompute),
       launch_(device_, kernels) {
   attach_thread(device_);
   Carver measure;
   carve(measure);
-  arena_ = Arena(device_, measure.peak());
-  std::memset(arena_.carver().vector<std::byte>(arena_.bytes()).data, 0xff,
-              arena_.bytes());  // NaN in every type
-  Carver carver = arena_.carver();
+  memory_ = Buffer::pinned(measure.peak());
+  std::memset(memory_.data(), 0xff, static_cast<std::size_t>(memory_.bytes()));  // NaN in every type
+  Carver carver(memory_.data(), memory_.bytes());
   carve(carver);
-  fill_rope(shape.rope, shape.head_dim, rope_);
+  fill_rope(launch_.stream(), shape.rope, shape.head_dim, rope_);
   launch_.set_mode(LaunchMode::measure);
   run({.loss_chunks = 1});
   launch_.set_mode(LaunchMode::run);
@@ -67,6 +68,7 @@ void DrafterFixture<T>::forward(const BatchCounts& counts, LossPass pass) {
                .teacher_hidden = teacher_hidden,
                .grad_hidden = gradients.output},
               batch, counts, budget, loss);
+  synchronize(launch_.stream());
 }
 
 template <typename T>
@@ -76,6 +78,7 @@ void DrafterFixture<T>::run(const BatchCounts& counts) {
   forward(counts, LossPass::with_gradient);
   drafter_.backward(launch_, view_weights<const T>(shape, table, weights), rope_.table(), features, batch,
                     activations, gradients, view_weights<float>(shape, table, weight_gradients));
+  synchronize(launch_.stream());
 }
 
 template class DrafterFixture<float>;

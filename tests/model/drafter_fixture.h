@@ -1,14 +1,15 @@
-// A drafter with everything it needs on one CPU device, for tests: weights, tables, a micro-batch,
-// activations, gradients. Every byte of working memory starts as NaN, so that what a pass reads it must have
-// written.
+// A drafter with everything it needs on one device, for tests: weights, tables, a micro-batch, activations,
+// gradients, all in memory that tests read and write too (pinned for a GPU). Every byte of working memory
+// starts as NaN, so that what a pass reads it must have written.
 #pragma once
 
 #include <memory>
 
+#include "device/memory.h"
 #include "kernels/launcher.h"
 #include "model/drafter.h"
 #include "model/loss.h"
-#include "tensor/arena.h"
+#include "tensor/carver.h"
 
 namespace draftsmith {
 
@@ -17,7 +18,7 @@ class DrafterFixture {
  public:
   struct Options {
     LossSettings loss;
-    int threads = 1;
+    Device device;
     Recompute recompute = Recompute::none;
   };
   DrafterFixture(const DrafterShape& shape, const BatchBudget& budget, const Options& options,
@@ -26,6 +27,7 @@ class DrafterFixture {
   // Copies the masters to the weights that the passes read.
   void set_weights(Vector<const float> masters);
 
+  // Blocks until the results are there.
   void forward(const BatchCounts& counts, LossPass pass);
   // Sums are reset, then one forward, loss and backward; gradients are those of the unscaled sums.
   void run(const BatchCounts& counts);
@@ -50,8 +52,7 @@ class DrafterFixture {
 
   const Options options_;
   const Device device_;
-  Arena arena_;
-  Buffer scratch_;
+  Buffer memory_, scratch_;
   RopeStorage rope_;
   Drafter<T> drafter_;
   Launcher<T> launch_;

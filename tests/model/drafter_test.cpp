@@ -201,7 +201,8 @@ TEST(Drafter, TheSameRunGivesTheSameBits) {
   for (const int threads : {1, 2}) {
     std::vector<std::vector<float>> results;
     for (int repeat = 0; repeat < 2; ++repeat) {
-      Packed<bf16> setup(drafter_shape(LayerKind::sliding, false), 2, 4, 6, {.loss = {}, .threads = threads});
+      Packed<bf16> setup(drafter_shape(LayerKind::sliding, false), 2, 4, 6,
+                         {.loss = {}, .device = {.work_worth_sharing = 0, .threads = threads}});
       setup.add(document(0, {3, 8}));
       setup.add(document(1, {0, 15}));
       setup.fixture.run(setup.builder.finish());
@@ -217,8 +218,7 @@ void expect_recompute_is_exact() {
   std::vector<std::vector<float>> results;
   std::vector<std::int64_t> bytes;
   for (const Recompute recompute : {Recompute::none, Recompute::layer}) {
-    Packed<T> setup(drafter_shape(LayerKind::sliding, true), 2, 4, 6,
-                    {.loss = {}, .threads = 1, .recompute = recompute});
+    Packed<T> setup(drafter_shape(LayerKind::sliding, true), 2, 4, 6, {.loss = {}, .recompute = recompute});
     setup.add(document(0, {3, 8}));
     setup.add(document(1, {0, 15}));
     setup.fixture.run(setup.builder.finish());

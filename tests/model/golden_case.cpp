@@ -154,8 +154,9 @@ GoldenCase load_golden_case(const std::filesystem::path& path) {
 }
 
 template <typename T>
-GoldenResult run_golden_case(const GoldenCase& golden, const Kernels<T>& kernels) {
-  DrafterFixture<T> fixture(golden.shape, budget_of(golden), {.loss = golden.loss}, kernels);
+GoldenResult run_golden_case(const GoldenCase& golden, const Kernels<T>& kernels, const Device& device) {
+  DrafterFixture<T> fixture(golden.shape, budget_of(golden), {.loss = golden.loss, .device = device},
+                            kernels);
   const std::vector<float> masters = masters_of(golden, fixture.table);
   fixture.set_weights({masters.data(), static_cast<std::int64_t>(masters.size())});
   fill(golden.tensors.at("embed_tokens"), fixture.embedding.data);
@@ -214,7 +215,7 @@ GoldenErrors golden_errors(const GoldenCase& golden, const GoldenResult& result)
   return errors;
 }
 
-template GoldenResult run_golden_case(const GoldenCase&, const Kernels<float>&);
-template GoldenResult run_golden_case(const GoldenCase&, const Kernels<bf16>&);
+template GoldenResult run_golden_case(const GoldenCase&, const Kernels<float>&, const Device&);
+template GoldenResult run_golden_case(const GoldenCase&, const Kernels<bf16>&, const Device&);
 
 }  // namespace draftsmith

@@ -35,7 +35,8 @@ std::vector<std::filesystem::path> golden_training_cases(const std::filesystem::
 GoldenCase load_golden_case(const std::filesystem::path& path);
 
 template <typename T>
-GoldenResult run_golden_case(const GoldenCase& golden, const Kernels<T>& kernels = cpu_kernels<T>());
+GoldenResult run_golden_case(const GoldenCase& golden, const Kernels<T>& kernels = cpu_kernels<T>(),
+                             const Device& device = {});
 
 // |found - expected| / |expected| in the 2-norm.
 double relative_error(const std::vector<double>& found, const std::vector<double>& expected);

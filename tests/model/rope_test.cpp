@@ -19,7 +19,8 @@ TEST(Rope, AnglesAreExactFarFromTheStart) {
   const Arena arena(Device{}, measure.peak());
   Carver carver = arena.carver();
   const RopeStorage table = carve_rope(carver, 32001, 128);
-  fill_rope(rope, 128, table);
+  const Device device;
+  fill_rope({&device}, rope, 128, table);
   for (const std::int64_t position : {0, 700, 4000, 32000}) {
     for (const std::int64_t i : {0, 1, 31, 63}) {
       const long double angle = position * std::pow(1e6L, -2.0L * i / 128);
@@ -115,7 +116,8 @@ TEST(Rope, TheAttentionFactorMultipliesTheTable) {
   Carver carver = arena.carver();
   const RopeStorage table = carve_rope(carver, 9, 16);
   rope.attention_factor = 1.25;
-  fill_rope(rope, 16, table);
+  const Device device;
+  fill_rope({&device}, rope, 16, table);
   EXPECT_EQ(table.cosine(0, 3), 1.25f);
   EXPECT_EQ(table.sine(0, 3), 0.0f);
   EXPECT_EQ(table.sine(8, 0), static_cast<float>(1.25 * std::sin(8.0)));

@@ -27,7 +27,8 @@ struct LoadedTarget {
     arena = Arena(Device{}, counting.peak());
     Carver carver = arena.carver();
     weights = carve_target_weights<T>(carver, shape, shape.layers);
-    load_target_weights(folder, shape, weights);
+    const Device device;
+    load_target_weights({&device}, folder, shape, weights);
   }
 
   Arena arena;
