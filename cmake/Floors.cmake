@@ -11,8 +11,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 target_link_libraries(draftsmith_options INTERFACE Threads::Threads)
 if(DRAFTSMITH_SANITIZE)
-  target_compile_options(draftsmith_options INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${DRAFTSMITH_SANITIZE} -fno-omit-frame-pointer -g1>)
+  set(CMAKE_CXX_FLAGS_SANITIZED "-O1")  # fast enough to run, and far quicker to compile than -O2
+  target_compile_options(draftsmith_options INTERFACE -fsanitize=${DRAFTSMITH_SANITIZE} -fno-omit-frame-pointer -g1)
   target_link_options(draftsmith_options INTERFACE -fsanitize=${DRAFTSMITH_SANITIZE})
 endif()
 if(DRAFTSMITH_FUZZ)

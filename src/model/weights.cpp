@@ -116,7 +116,7 @@ DrafterWeights<E> view_weights(const DrafterShape& shape, const WeightTable& tab
   DRAFTSMITH_CHECK(flat.size == table.size, "the range holds the table");
   const auto matrix = [&](const std::string& first, std::int64_t rows) {
     const WeightEntry& entry = table.find(first);
-    return matrix_view(flat.data + entry.offset, rows, entry.columns);
+    return matrix_view(offset_by(flat.data, entry.offset), rows, entry.columns);
   };
   const auto vector = [&](const std::string& first, std::int64_t size) {
     return flat.slice(table.find(first).offset, size);

@@ -16,6 +16,12 @@ inline constexpr DType kDType = DType::float32;
 template <>
 inline constexpr DType kDType<bf16> = DType::bf16;
 
+// A place in memory, or nowhere in a view that only measures.
+template <typename T>
+constexpr T* offset_by(T* data, std::int64_t by) {
+  return data == nullptr ? nullptr : data + by;
+}
+
 template <typename T>
 struct Vector {
   T* data = nullptr;
@@ -23,13 +29,13 @@ struct Vector {
 
   constexpr T& operator[](std::int64_t index) const { return data[index]; }
   constexpr T* begin() const { return data; }
-  constexpr T* end() const { return data + size; }
+  constexpr T* end() const { return offset_by(data, size); }
   explicit operator bool() const { return data != nullptr; }
   operator Vector<const T>() const requires(!std::is_const_v<T>) { return {data, size}; }
 
   Vector slice(std::int64_t first, std::int64_t count) const {
     DRAFTSMITH_CHECK(first >= 0 && count >= 0 && first + count <= size, "a slice lies inside its vector");
-    return {data + first, count};
+    return {offset_by(data, first), count};
   }
 };
 
@@ -47,11 +53,11 @@ struct Matrix {
 
   Matrix slice_rows(std::int64_t first, std::int64_t count) const {
     DRAFTSMITH_CHECK(first >= 0 && count >= 0 && first + count <= rows, "a slice lies inside its matrix");
-    return {data + first * stride, count, columns, stride};
+    return {offset_by(data, first * stride), count, columns, stride};
   }
   Matrix slice_columns(std::int64_t first, std::int64_t count) const {
     DRAFTSMITH_CHECK(first >= 0 && count >= 0 && first + count <= columns, "a slice lies inside its matrix");
-    return {data + first, rows, count, stride};
+    return {offset_by(data, first), rows, count, stride};
   }
 };
 
