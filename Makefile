@@ -2,6 +2,7 @@
 # Packages come from tools/install_packages.sh, which says what it installs and is silent when nothing is missing.
 BUILD := build/release
 JOBS := $(shell nproc)
+CONFIGURE ?=   # further arguments of cmake, for example -DDRAFTSMITH_CUDA=OFF
 
 .PHONY: all build packages demo smollm2 test golden parity clean help
 
@@ -14,7 +15,7 @@ packages:
 	@tools/install_packages.sh
 
 $(BUILD)/build.ninja: CMakeLists.txt CMakePresets.json
-	@cmake --preset release > build-configure.log 2>&1 || { cat build-configure.log; rm -f build-configure.log; exit 1; }
+	@cmake --preset release $(CONFIGURE) > build-configure.log 2>&1 || { cat build-configure.log; rm -f build-configure.log; exit 1; }
 	@rm -f build-configure.log
 
 build: packages $(BUILD)/build.ninja
