@@ -117,7 +117,7 @@ void check_budget(const RunConfig& config, Findings& findings) {
   if (train.steps && train.epochs) {
     findings.push_back({"train.epochs",
                         "'train.steps' and 'train.epochs' both say how long to train: keep one "
-                        "(train.steps=auto on the command line drops the file's)"});
+                        "(on the command line, train.epochs=auto or train.steps=auto drops the file's)"});
   }
   if (train.context_tokens < config.data.max_length) {
     findings.push_back({"train.context_tokens",
@@ -135,9 +135,10 @@ void check_budget(const RunConfig& config, Findings& findings) {
 
 void check_loss(const LossConfig& loss, Findings& findings) {
   if (loss.type == LossKind::dpace && loss.gamma) {
-    findings.push_back({"train.loss.gamma",
-                        "'train.loss.gamma' has no meaning for the dpace loss, which weighs "
-                        "offsets by confidence: leave it out"});
+    findings.push_back(
+        {"train.loss.gamma",
+         "'train.loss.gamma' has no meaning for the dpace loss, which weighs "
+         "offsets by confidence: leave it out, or say train.loss.gamma=auto on the command line"});
   }
   if (loss.type == LossKind::dflash && loss.alpha) {
     findings.push_back({"train.loss.alpha",

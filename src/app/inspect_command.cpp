@@ -106,7 +106,8 @@ void inspect_model(const fs::path& folder) {
 }
 
 void inspect_folder(const fs::path& folder) {
-  if (fs::exists(folder / kChecksumFile)) return inspect_checkpoint(folder);
+  if (fs::exists(folder / kChecksumFile) && fs::exists(folder / "drafter.json"))
+    return inspect_checkpoint(folder);
   const RunFolder run{folder};
   if (fs::exists(run.config()) && fs::is_directory(run.checkpoints())) return inspect_run(run);
   inspect_model(folder);

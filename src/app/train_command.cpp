@@ -44,7 +44,7 @@ int run_train(const TrainArguments& arguments) {
   fmt::print("checkpoint: {}\n", result.checkpoint.path.string());
   if (!result.stopped()) return run_export({.run = config.output});
   fmt::print("stopped after step {} of {}; to go on: draftsmith train {} --resume\n", result.step,
-             result.steps, arguments.config);
+             result.steps, RunFolder{config.output}.config().string());
   return 128 + signals.received();
 }
 

@@ -34,12 +34,24 @@ void read_back(const GgufImport& import, const std::filesystem::path& folder) {
   }
 }
 
+// Only what an import wrote is ever replaced.
+void check_replaceable(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder)) return;
+  const bool imported = is_complete_snapshot(folder) && std::filesystem::exists(folder / "tokenizer.json");
+  if (imported) return;
+  throw Error(
+      fmt::format("{}: expected an imported model, found something else, which --overwrite does not "
+                  "remove; name another folder",
+                  folder.string()));
+}
+
 }  // namespace
 
 ImportedModel import_gguf(const GgufImport& import) {
   if (import.existing == ExistingImport::refuse && std::filesystem::exists(import.folder))
     throw Error(fmt::format("{}: exists already; name another folder, or say --overwrite to replace it",
                             import.folder.string()));
+  check_replaceable(import.folder);
   const GgufFile file(import.source);
   ImportedModel result{.config = read_gguf_llama(file)};
   const std::vector<LlamaTensor> tensors = llama_tensors(result.config);

@@ -16,7 +16,7 @@ bool on_gpu(const Stream& stream) { return stream.device->name.kind == DeviceKin
 void copy_bytes(const Stream& stream, void* to, const void* from, std::int64_t bytes) {
   if (bytes == 0) return;
   if (on_gpu(stream)) return cuda::copy(stream, to, from, bytes);
-  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
 void fill_bytes(const Stream& stream, void* to, std::uint8_t value, std::int64_t bytes) {

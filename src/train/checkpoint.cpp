@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "data/checksum.h"
 #include "data/file.h"
 #include "data/json_fields.h"
@@ -181,6 +182,9 @@ CheckpointFolder newest_checkpoint(const RunFolder& folder) {
   if (all.empty()) {
     throw Error(fmt::format("{}: expected a complete checkpoint, found none; begin anew with --overwrite",
                             folder.checkpoints().string()));
+  }
+  for (const std::filesystem::path& path : incomplete_checkpoints(folder)) {
+    log_warning(fmt::format("{}: passed over, it is not complete by its list of files", path.string()));
   }
   const auto damage = damage_of(all.back().path);
   if (!damage) return all.back();

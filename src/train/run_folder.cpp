@@ -70,8 +70,9 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
 }
 
 void empty_run_folder(const RunFolder& folder) {
-  for (const auto& item : fs::directory_iterator(folder.path)) {
-    if (item.path().filename() != ".lock") fs::remove_all(item.path());
+  for (const fs::path& written : {folder.checkpoints(), folder.exported(), folder.metrics(), folder.report(),
+                                  folder.path / "eval.json", folder.config()}) {
+    fs::remove_all(written);
   }
 }
 
@@ -83,6 +84,15 @@ std::vector<CheckpointFolder> list_checkpoints(const RunFolder& folder) {
     if (step && is_complete_snapshot(item.path())) found.push_back({.step = *step, .path = item.path()});
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+  return found;
+}
+
+std::vector<fs::path> incomplete_checkpoints(const RunFolder& folder) {
+  std::vector<fs::path> found;
+  for (const auto& item : fs::directory_iterator(folder.checkpoints())) {
+    if (step_of(item.path()) && !is_complete_snapshot(item.path())) found.push_back(item.path());
+  }
+  std::sort(found.begin(), found.end());
   return found;
 }
 

@@ -32,7 +32,7 @@ enum class ExistingFolder { refuse, resume, overwrite };
 // Call with the folder unlocked; the caller then locks it (data/folder_lock.h).
 void prepare_run_folder(const RunFolder& folder, ExistingFolder existing);
 
-// Empties a run's folder but for its lock, which the caller holds.
+// Removes what a run writes there; the caller holds the lock, and anything else stays.
 void empty_run_folder(const RunFolder& folder);
 
 struct CheckpointFolder {
@@ -41,6 +41,9 @@ struct CheckpointFolder {
 };
 // Those that are complete by their list, by step. Contents are not read.
 std::vector<CheckpointFolder> list_checkpoints(const RunFolder& folder);
+
+// Folders with a checkpoint's name that are not complete by their list, by name.
+std::vector<std::filesystem::path> incomplete_checkpoints(const RunFolder& folder);
 
 // Removes one so that a crash leaves it whole or gone.
 void remove_checkpoint(const CheckpointFolder& checkpoint);

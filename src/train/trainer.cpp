@@ -36,7 +36,9 @@ Resumed find_resumed(const TrainRequest& request, const RunFolder& folder, std::
                     place, facts.data.documents, facts.data.tokens));
   }
   if (facts.step >= steps) {
-    throw Error(fmt::format("{}: all {} steps are made; there is nothing to resume", place, steps));
+    throw Error(fmt::format(
+        "{}: all {} steps are made; there is nothing to resume. `draftsmith export {}` exports the drafter",
+        place, steps, folder.path.string()));
   }
   return {.checkpoint = checkpoint, .facts = facts};
 }
@@ -79,7 +81,7 @@ class LogThroughRecorder {
   LogThroughRecorder& operator=(const LogThroughRecorder&) = delete;
 };
 
-// The state that training begins with, on the host for as long as set-up takes.
+// The state that training begins with, on the host until it is released.
 class InitialState {
  public:
   InitialState(const WeightTable& table, const PipelineInputs& inputs,
@@ -98,6 +100,7 @@ class InitialState {
     }
   }
   const TrainedState& state() const { return state_; }
+  void release() { memory_ = Buffer(); }
 
  private:
   Buffer memory_;
@@ -119,16 +122,30 @@ void offer_owed(const StartingPoint& start, const TrainedState& state, Checkpoin
                       .awaits_evaluation = true});
 }
 
+// Everything that can fail at the start has not: only now what an older run left is touched.
+void begin_folder(const TrainRequest& request, const RunFolder& folder, const StartingPoint& start) {
+  if (request.existing == ExistingFolder::overwrite) empty_run_folder(folder);
+  std::filesystem::create_directories(folder.checkpoints());
+  remove_stale_temporaries(folder.path);
+  remove_stale_temporaries(folder.checkpoints());
+  atomic_write_file(folder.config(), request.config_text);
+  cut_to_step(folder.metrics(), start.step);
+}
+
 template <typename T>
 TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const PipelineInputs& inputs,
                      const std::optional<Resumed>& resumed) {
   const StartingPoint start = starting_point(resumed, inputs);
-  Recorder recorder(LogFile(folder.metrics()), Progress(request.progress(inputs.steps)));
-  const LogThroughRecorder log(recorder);
-  announce(request, recorder, inputs.steps);
   Pipeline<T> pipeline(inputs);
   pipeline.measure();
   pipeline.allocate();
+  InitialState initial(pipeline.table(), inputs, resumed);
+  pipeline.set_up(initial.state(), start);
+  begin_folder(request, folder, start);
+  Recorder recorder(LogFile(folder.metrics()), Progress(request.progress(inputs.steps)));
+  const LogThroughRecorder log(recorder);
+  announce(request, recorder, inputs.steps);
+  if (resumed) recorder.say(fmt::format("resuming after step {}", start.step));
   CheckpointThread checkpoints({.folder = folder,
                                 .config_text = request.config_text,
                                 .drafter = inputs.shapes.drafter,
@@ -137,11 +154,8 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
                                 .best_acceptance = best_acceptance(folder),
                                 .resumed = resumed ? std::optional(resumed->checkpoint) : std::nullopt},
                                pipeline.table(), recorder, inputs.hooks);
-  {
-    const InitialState initial(pipeline.table(), inputs, resumed);
-    pipeline.set_up(initial.state(), start);
-    if (start.owes_evaluation) offer_owed(start, initial.state(), checkpoints);
-  }
+  if (start.owes_evaluation) offer_owed(start, initial.state(), checkpoints);
+  initial.release();
   pipeline.run(start, recorder, checkpoints);
   recorder.close();
   TrainResult result{.step = start.step + pipeline.drafter_zero().work().steps,
@@ -161,18 +175,10 @@ TrainResult train(const TrainRequest& request) {
   const RunFolder folder{request.config.output};
   prepare_run_folder(folder, request.existing);
   const FolderLock lock(folder.path);
-  if (request.existing == ExistingFolder::overwrite) empty_run_folder(folder);
-  std::filesystem::create_directories(folder.checkpoints());
-  remove_stale_temporaries(folder.path);
-  remove_stale_temporaries(folder.checkpoints());
-
   const RunInputs& data = request.inputs;
   const std::int64_t steps = resolve_steps(request.config, data.train, data.shapes.budget);
   std::optional<Resumed> resumed;
   if (request.existing == ExistingFolder::resume) resumed = find_resumed(request, folder, steps);
-  atomic_write_file(folder.config(), request.config_text);
-  cut_to_step(folder.metrics(), resumed ? resumed->facts.step : 0);
-
   const PipelineInputs inputs{.config = request.config,
                               .shapes = data.shapes,
                               .train = data.train,

@@ -325,9 +325,11 @@ TEST_F(GgufImportTest, KeepsAFolderThatIsThereUnlessToldToReplaceIt) {
   temporary.write("imported/mine.txt", "kept");
   expect_error([&] { import_gguf({.source = source, .folder = folder}); },
                {"imported: exists already", "--overwrite"});
+  expect_error([&] { import(tiny.builder); }, {"imported: expected an imported model", "does not remove"});
   EXPECT_TRUE(std::filesystem::exists(folder / "mine.txt"));
+  std::filesystem::remove_all(folder);
   import(tiny.builder);
-  EXPECT_FALSE(std::filesystem::exists(folder / "mine.txt"));
+  import(tiny.builder);
   EXPECT_TRUE(std::filesystem::exists(folder / "config.json"));
 }
 

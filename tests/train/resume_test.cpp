@@ -120,6 +120,32 @@ TEST(RunFolder, AnExistingRunIsRefusedAndOverwrittenOnlyWhenAsked) {
   EXPECT_FALSE(fs::exists(run.folder().checkpoint(2)));
 }
 
+// A start that fails costs the older run nothing, and what the run did not write stays for good.
+TEST(RunFolder, OverwriteTouchesTheOlderRunOnlyWhenTheNewOneHasBegun) {
+  TinyRun run;
+  run.config.train.steps = 2;
+  run.train();
+  std::ofstream(fs::path(run.config.output) / "notes.txt") << "mine";
+  run.config.drafter.init = "nowhere";
+  expect_error([&] { run.train(ExistingFolder::overwrite); }, {"nowhere"});
+  EXPECT_TRUE(fs::exists(run.folder().checkpoint(2)));
+  run.config.drafter.init.clear();
+  run.config.train.steps = 3;
+  run.train(ExistingFolder::overwrite);
+  EXPECT_FALSE(fs::exists(run.folder().checkpoint(2)));
+  EXPECT_TRUE(fs::exists(fs::path(run.config.output) / "notes.txt"));
+}
+
+TEST(RunFolder, AStartThatFailedDoesNotBlockTheNextOne) {
+  TinyRun run;
+  run.config.train.steps = 2;
+  run.config.drafter.init = "nowhere";
+  expect_error([&] { run.train(); }, {"nowhere"});
+  run.config.drafter.init.clear();
+  run.train();
+  EXPECT_EQ(run.steps().size(), 2u);
+}
+
 TEST(RunFolder, OverwriteNeverRemovesWhatIsNoRun) {
   TinyRun run;
   fs::create_directories(run.config.output);
