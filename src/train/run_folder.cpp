@@ -29,10 +29,12 @@ std::optional<std::int64_t> step_of(const fs::path& path) {
   return step;
 }
 
-// Whether there is anything but a lock.
+// Whether there is anything but a lock and what a killed start left unfinished.
 bool holds_anything(const fs::path& folder) {
-  return std::any_of(fs::directory_iterator(folder), fs::directory_iterator(),
-                     [](const auto& item) { return item.path().filename() != ".lock"; });
+  return std::any_of(fs::directory_iterator(folder), fs::directory_iterator(), [](const auto& item) {
+    const std::string name = item.path().filename().string();
+    return name != ".lock" && !name.starts_with(kTemporaryPrefix);
+  });
 }
 
 }  // namespace
@@ -59,9 +61,9 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
                       "--overwrite removes that run and begins anew, output=… names another folder",
                       name));
     }
-    if (!fs::exists(folder.config()) || !fs::is_directory(folder.checkpoints())) {
+    if (!fs::exists(folder.config())) {  // the first that a run writes and the last that it is without
       throw Error(
-          fmt::format("{}: expected a run's folder (config.yaml and checkpoints/), found something "
+          fmt::format("{}: expected a run's folder, with a config.yaml, found something "
                       "else, which --overwrite does not remove; choose another output",
                       name));
     }
@@ -71,7 +73,7 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
 
 void empty_run_folder(const RunFolder& folder) {
   for (const fs::path& written : {folder.checkpoints(), folder.exported(), folder.metrics(), folder.report(),
-                                  folder.path / "eval.json", folder.config()}) {
+                                  folder.path / "eval.json"}) {
     fs::remove_all(written);
   }
 }

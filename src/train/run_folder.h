@@ -32,7 +32,8 @@ enum class ExistingFolder { refuse, resume, overwrite };
 // Call with the folder unlocked; the caller then locks it (data/folder_lock.h).
 void prepare_run_folder(const RunFolder& folder, ExistingFolder existing);
 
-// Removes what a run writes there; the caller holds the lock, and anything else stays.
+// Removes what a run writes there but its config.yaml, which is replaced; the caller holds the lock, and anything
+// else stays.
 void empty_run_folder(const RunFolder& folder);
 
 struct CheckpointFolder {

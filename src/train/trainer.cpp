@@ -125,10 +125,10 @@ void offer_owed(const StartingPoint& start, const TrainedState& state, Checkpoin
 // Everything that can fail at the start has not: only now what an older run left is touched.
 void begin_folder(const TrainRequest& request, const RunFolder& folder, const StartingPoint& start) {
   if (request.existing == ExistingFolder::overwrite) empty_run_folder(folder);
-  std::filesystem::create_directories(folder.checkpoints());
   remove_stale_temporaries(folder.path);
-  remove_stale_temporaries(folder.checkpoints());
   atomic_write_file(folder.config(), request.config_text);
+  std::filesystem::create_directories(folder.checkpoints());
+  remove_stale_temporaries(folder.checkpoints());
   cut_to_step(folder.metrics(), start.step);
 }
 

@@ -146,6 +146,18 @@ TEST(RunFolder, AStartThatFailedDoesNotBlockTheNextOne) {
   EXPECT_EQ(run.steps().size(), 2u);
 }
 
+// Killed while its folder was being begun, a run leaves no folder that blocks the next start.
+TEST(RunFolder, WhatAKilledStartLeavesCanBeBegunAnew) {
+  TinyRun run;
+  run.config.train.steps = 2;
+  fs::create_directories(run.config.output);
+  std::ofstream(fs::path(run.config.output) / ".tmp-config.yaml-1-0") << "half";
+  run.train();
+  fs::remove_all(run.folder().checkpoints());
+  run.train(ExistingFolder::overwrite);
+  EXPECT_EQ(run.steps().size(), 2u);
+}
+
 TEST(RunFolder, OverwriteNeverRemovesWhatIsNoRun) {
   TinyRun run;
   fs::create_directories(run.config.output);
