@@ -144,6 +144,11 @@ void Bench::copies() {
   moves("copy 65536x4096", 4 * 65536 * kWidth, CopyRows<bf16>{.input = large, .output = other});
   moves("gather 8192 rows of the embedding", 4 * kRows * kWidth,
         GatherRows<bf16>{.table = table, .index = indices(kRows, kVocabulary), .output = rows});
+  const Matrix<bf16> distinct = matrix(distinct_block_rows(512), kWidth);
+  moves("spread 514 rows over 8192", 2 * (kRows + 514) * kWidth,
+        SpreadBlockRows<bf16>{.distinct = distinct, .block_size = 16, .output = rows});
+  moves("fold 8192 rows to 514", 2 * (kRows + 514) * kWidth,
+        FoldBlockRows<bf16>{.input = rows, .block_size = 16, .distinct = distinct});
   moves("fill 65536x4096 with 0", 2 * 65536 * kWidth, FillZero{bytes_of(other)});
   carver_.give_back(mark);
   fill();

@@ -7,6 +7,7 @@
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
 #include "kernels/block_loss.h"
+#include "kernels/block_rows.h"
 #include "kernels/copy.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/distillation.h"
@@ -36,6 +37,8 @@ struct Kernels {
   Launch<FillZero> fill_zero = nullptr;
   Launch<GatherRows<T>> gather_rows = nullptr;
   Launch<ScatterRows<T>> scatter_rows = nullptr;
+  Launch<SpreadBlockRows<T>> spread_block_rows = nullptr;
+  Launch<FoldBlockRows<T>> fold_block_rows = nullptr;
   Launch<RmsNormForward<T>> rmsnorm_forward = nullptr;
   Launch<RmsNormBackward<T>> rmsnorm_backward = nullptr;
   Launch<HeadNormRopeForward<T>> head_norm_rope_forward = nullptr;
@@ -60,6 +63,7 @@ struct Kernels {
   Launch<PrepareUpdate<T>> prepare_update = nullptr;
   Launch<AdamWUpdate<T>> adamw_update = nullptr;
 
+  ScratchBytes<FoldBlockRows<T>> fold_block_rows_scratch = nullptr;
   ScratchBytes<RmsNormBackward<T>> rmsnorm_backward_scratch = nullptr;
   ScratchBytes<HeadNormRopeBackward<T>> head_norm_rope_backward_scratch = nullptr;
   ScratchBytes<AttentionForward<T>> attention_forward_scratch = nullptr;

@@ -32,8 +32,8 @@ template <typename T>
 DrafterActivations<T> carve_drafter_activations(Carver& carver, const DrafterShape& shape,
                                                 const BatchBudget& budget, Recompute recompute) {
   const std::int64_t rows = budget.draft_rows();
-  DrafterActivations<T> activations{.context =
-                                        carve_drafter_context<T>(carver, shape, budget.context_tokens)};
+  DrafterActivations<T> activations{.context = carve_drafter_context<T>(carver, shape, budget.context_tokens),
+                                    .first = carve_distinct_rows<T>(carver, shape, budget.blocks)};
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
     const bool shares = recompute == Recompute::layer && layer > 0;
     activations.layers.push_back(shares ? activations.layers.front()
@@ -53,6 +53,7 @@ DrafterGradients<T> carve_drafter_gradients(Carver& carver, const DrafterShape& 
   return {.output = carver.matrix<T>(rows, shape.width),
           .residual = carver.matrix<T>(rows, shape.width),
           .layer = carve_layer_scratch<T>(carver, shape, rows),
+          .first = carve_distinct_rows<T>(carver, shape, budget.blocks),
           .keys = carver.matrix<T>(context, shape.layers * shape.kv_width()),
           .key_value = carver.matrix<T>(context, shape.layers * 2 * shape.kv_width()),
           .normed = carver.matrix<T>(context, shape.width)};
@@ -83,15 +84,13 @@ void Drafter<T>::context_forward(Launcher<T>& launch, const DrafterWeights<const
   }
 }
 
-// The norm at a layer's entry, where no addition is fused with it.
+// The products at a layer's entry, from its normed input; the first layer norms its own.
 template <typename T>
-void Drafter<T>::norm_input(Launcher<T>& launch, const LayerWeights<const T>& weights,
-                            const LayerSaved<T>& saved) const {
-  launch(RmsNormForward<T>{.input = saved.input,
-                           .weight = weights.input_norm,
-                           .output = saved.normed,
-                           .inverse_rms = saved.input_inverse_rms,
-                           .epsilon = shape_.epsilon});
+void Drafter<T>::enter_layer(Launcher<T>& launch, const DrafterWeights<const T>& weights, std::int64_t index,
+                             const DrafterActivations<T>& activations) const {
+  const LayerSaved<T>& saved = activations.layers[index];
+  if (index > 0) return DrafterLayer<T>(shape_, index).project(launch, weights.layers[index], saved);
+  FirstLayerEntry<T>(shape_).forward(launch, weights.layers[0], saved, activations.first);
 }
 
 template <typename T>
@@ -100,9 +99,9 @@ void Drafter<T>::blocks_forward(Launcher<T>& launch, const DrafterWeights<const 
                                 const DrafterActivations<T>& activations) const {
   const auto& layers = activations.layers;
   launch(GatherRows<T>{.table = embedding, .index = batch.draft_tokens, .output = layers[0].input});
-  norm_input(launch, weights.layers[0], layers[0]);
   for (std::int64_t i = 0; i < shape_.layers; ++i) {
     const LayerContext<T> context = layer_context(shape_, activations.context, i);
+    enter_layer(launch, weights, i, activations);
     DrafterLayer<T>(shape_, i).forward(launch, weights.layers[i], rope, context, batch, layers[i]);
     const bool last = i + 1 == shape_.layers;
     launch(RmsNormForward<T>{
@@ -133,7 +132,14 @@ void Drafter<T>::backward(Launcher<T>& launch, const DrafterWeights<const T>& we
     const LayerContext<T> context = layer_context(shape_, activations.context, i);
     const LayerSaved<T>& saved = activations.layers[i];
     if (recompute_ == Recompute::layer && i + 1 < shape_.layers) {  // the last layer's are still there
-      norm_input(launch, weights.layers[i], saved);
+      if (i > 0) {
+        launch(RmsNormForward<T>{.input = saved.input,
+                                 .weight = weights.layers[i].input_norm,
+                                 .output = saved.normed,
+                                 .inverse_rms = saved.input_inverse_rms,
+                                 .epsilon = shape_.epsilon});
+      }
+      enter_layer(launch, weights, i, activations);
       layer.forward(launch, weights.layers[i], rope, context, batch, saved);
     }
     const typename DrafterLayer<T>::ContextGradient context_gradient{
@@ -141,6 +147,13 @@ void Drafter<T>::backward(Launcher<T>& launch, const DrafterWeights<const T>& we
         .values = gradients.key_value.slice_columns(i * 2 * kv + kv, kv)};
     layer.backward(launch, weights.layers[i], rope, context, batch, saved, gradients.layer,
                    gradients.residual, context_gradient, weight_gradients.layers[i]);
+    if (i > 0) {
+      layer.project_backward(launch, weights.layers[i], saved, gradients.layer, gradients.residual,
+                             weight_gradients.layers[i]);
+    } else {
+      FirstLayerEntry<T>(shape_).backward(launch, weights.layers[0], gradients.layer, activations.first,
+                                          gradients.first, weight_gradients.layers[0]);
+    }
   }
   context_backward(launch, weights, rope, features, batch, activations.context, gradients, weight_gradients);
 }

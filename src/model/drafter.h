@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/launcher.h"
+#include "model/first_layer.h"
 #include "model/layer.h"
 #include "model/micro_batch.h"
 #include "model/rope.h"
@@ -41,6 +42,7 @@ enum class Recompute { none, layer };
 template <typename T>
 struct DrafterActivations {
   DrafterContext<T> context;
+  DistinctRows<T> first;  // of the first layer's entry
   std::vector<LayerSaved<T>> layers;
   Matrix<T> last_sum;              // [draft_rows, width]: x after the last layer
   Vector<float> last_inverse_rms;  // [draft_rows]
@@ -56,9 +58,10 @@ struct DrafterGradients {
   Matrix<T> output;    // [draft_rows, width]: gradient of y, made by the loss
   Matrix<T> residual;  // [draft_rows, width]
   LayerScratch<T> layer;
-  Matrix<T> keys;       // [context, layers * kv_width]
-  Matrix<T> key_value;  // [context, layers * 2 * kv_width]
-  Matrix<T> normed;     // [context, width]
+  DistinctRows<T> first;  // of the first layer's entry
+  Matrix<T> keys;         // [context, layers * kv_width]
+  Matrix<T> key_value;    // [context, layers * 2 * kv_width]
+  Matrix<T> normed;       // [context, width]
 };
 template <typename T>
 DrafterGradients<T> carve_drafter_gradients(Carver& carver, const DrafterShape& shape,
@@ -89,8 +92,8 @@ class Drafter {
   const DrafterShape& shape() const { return shape_; }
 
  private:
-  void norm_input(Launcher<T>& launch, const LayerWeights<const T>& weights,
-                  const LayerSaved<T>& saved) const;
+  void enter_layer(Launcher<T>& launch, const DrafterWeights<const T>& weights, std::int64_t index,
+                   const DrafterActivations<T>& activations) const;
   void context_backward(Launcher<T>& launch, const DrafterWeights<const T>& weights, const RopeTable& rope,
                         Matrix<const T> features, const MicroBatch& batch, const DrafterContext<T>& context,
                         const DrafterGradients<T>& gradients,

@@ -54,6 +54,13 @@ ContextIntervals DrafterLayer<T>::intervals(const MicroBatch& batch) const {
 }
 
 template <typename T>
+void DrafterLayer<T>::project(Launcher<T>& launch, const LayerWeights<const T>& weights,
+                              const LayerSaved<T>& saved) const {
+  launch(linear<T>(saved.normed, weights.query, weights.query_bias, saved.query));
+  launch(linear<T>(saved.normed, weights.key_value, weights.key_value_bias, saved.key_value));
+}
+
+template <typename T>
 void DrafterLayer<T>::forward(Launcher<T>& launch, const LayerWeights<const T>& weights,
                               const RopeTable& rope, const LayerContext<T>& context, const MicroBatch& batch,
                               const LayerSaved<T>& saved) const {
@@ -75,8 +82,6 @@ template <typename T>
 void DrafterLayer<T>::attention_forward(Launcher<T>& launch, const LayerWeights<const T>& weights,
                                         const RopeTable& rope, const LayerContext<T>& context,
                                         const MicroBatch& batch, const LayerSaved<T>& saved) const {
-  launch(linear<T>(saved.normed, weights.query, weights.query_bias, saved.query));
-  launch(linear<T>(saved.normed, weights.key_value, weights.key_value_bias, saved.key_value));
   launch(HeadNormRopeForward<T>{.input = saved.query,
                                 .weight = weights.query_norm,
                                 .positions = batch.draft_positions,
@@ -183,7 +188,13 @@ void DrafterLayer<T>::backward(Launcher<T>& launch, const LayerWeights<const T>&
   launch(linear_input_gradient<T>(residual, weights.output, scratch.attention));
   attention_backward(launch, weights, rope, context, batch, saved, scratch, context_gradient,
                      weight_gradients);
+}
 
+template <typename T>
+void DrafterLayer<T>::project_backward(Launcher<T>& launch, const LayerWeights<const T>& weights,
+                                       const LayerSaved<T>& saved, const LayerScratch<T>& scratch,
+                                       Matrix<T> residual,
+                                       const LayerWeights<float>& weight_gradients) const {
   launch(linear_weight_gradient<T>(scratch.query, saved.normed, weight_gradients.query));
   add_bias_gradient<T>(launch, scratch.query, weight_gradients.query_bias);
   launch(linear_weight_gradient<T>(scratch.key_value, saved.normed, weight_gradients.key_value));

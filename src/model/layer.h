@@ -1,6 +1,9 @@
 // One drafter layer, forward and backward. Queries come from the draft rows only; keys and values from the
-// context, which every layer shares, and from the draft rows:
-//   h = input_norm(x),  q = rope(q_norm(Wq h)),  [k; v] = Wkv h,  k = rope(k_norm(k))
+// context, which every layer shares, and from the draft rows. At its entry (project; of the first layer
+// model/first_layer.h)
+//   h = input_norm(x),  q = Wq h,  [k; v] = Wkv h
+// then
+//   q = rope(q_norm(q)),  k = rope(k_norm(k))
 //   m = x + Wo attention(q, [context k; k], [context v; v])
 //   next x = m + Wdown (silu(Wgate u) * Wup u),  u = post_attention_norm(m)
 // The residual additions are fused with the norm that follows: the layer receives h ready-normed and hands
@@ -66,7 +69,10 @@ class DrafterLayer {
  public:
   DrafterLayer(const DrafterShape& shape, std::int64_t index) : shape_(shape), index_(index) {}
 
-  // Reads saved.normed, leaves saved.middle and saved.projected, whose sum is the next x.
+  // The products of the entry: saved.normed -> saved.query, saved.key_value.
+  void project(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerSaved<T>& saved) const;
+
+  // Reads saved.query and saved.key_value, leaves saved.middle and saved.projected, whose sum is the next x.
   void forward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
                const LayerContext<T>& context, const MicroBatch& batch, const LayerSaved<T>& saved) const;
 
@@ -75,12 +81,18 @@ class DrafterLayer {
     Matrix<T> values;  // [context, kv_width], written
   };
 
-  // residual: on entry the gradient of the layer's output, on return that of its input x. Weight gradients
-  // are added to.
+  // residual: on entry the gradient of the layer's output, on return what of it passes the entry by: the
+  // gradient of m. scratch.query and scratch.key_value then hold the gradients of the entry's products. Weight
+  // gradients are added to.
   void backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
                 const LayerContext<T>& context, const MicroBatch& batch, const LayerSaved<T>& saved,
                 const LayerScratch<T>& scratch, Matrix<T> residual, const ContextGradient& context_gradient,
                 const LayerWeights<float>& weight_gradients) const;
+
+  // The entry's: from scratch.query and scratch.key_value; makes residual the gradient of the input x.
+  void project_backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerSaved<T>& saved,
+                        const LayerScratch<T>& scratch, Matrix<T> residual,
+                        const LayerWeights<float>& weight_gradients) const;
 
  private:
   AttentionShape attention_shape() const;

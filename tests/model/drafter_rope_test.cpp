@@ -52,7 +52,8 @@ struct RotatedDrafter {
   void run(const std::vector<std::int32_t>& positions) {
     MicroBatch& batch = fixture.batch;
     for (std::int64_t i = 0; i < 4; ++i) {
-      batch.tokens[i] = batch.draft_tokens[i] = static_cast<std::int32_t>(i);
+      batch.tokens[i] = static_cast<std::int32_t>(i);
+      batch.draft_tokens[i] = i == 0 ? 0 : 10;  // the mask token
       batch.positions[i] = batch.draft_positions[i] = positions[static_cast<std::size_t>(i)];
       batch.context_begin[i] = batch.sliding_begin[i] = 0;
       batch.context_end[i] = 4;

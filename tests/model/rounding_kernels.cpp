@@ -60,6 +60,24 @@ void wrap_norms(Kernels<float>& table) {
   };
 }
 
+// The sum of the shared rows is kept as a stored value and what its rounding left.
+void wrap_block_rows(Kernels<float>& table) {
+  table.spread_block_rows = [](const Stream& stream, const SpreadBlockRows<float>& a) {
+    stored(a.distinct);
+    exact().spread_block_rows(stream, a);
+  };
+  table.fold_block_rows = [](const Stream& stream, const FoldBlockRows<float>& a) {
+    stored(a.input);
+    exact().fold_block_rows(stream, a);
+    const std::int64_t high = a.distinct.rows - 2, low = high + 1;
+    for (std::int64_t column = 0; column < a.distinct.columns; ++column) {
+      const float sum = a.distinct(high, column);
+      a.distinct(high, column) = bf16(sum);
+      a.distinct(low, column) = bf16(sum - a.distinct(high, column));
+    }
+  };
+}
+
 void wrap_the_rest(Kernels<float>& table) {
   table.swiglu_forward = [](const Stream& stream, const SwigluForward<float>& a) {
     stored(a.gate_up);
@@ -97,6 +115,7 @@ const Kernels<float>& rounding_kernels() {
     Kernels<float> table = exact();
     table.matmul = matmul;
     wrap_norms(table);
+    wrap_block_rows(table);
     wrap_the_rest(table);
     return table;
   }();

@@ -14,6 +14,8 @@ const Kernels<T>& cpu_kernels() {
       .fill_zero = cpu::fill_zero,
       .gather_rows = cpu::gather_rows<T>,
       .scatter_rows = cpu::scatter_rows<T>,
+      .spread_block_rows = cpu::spread_block_rows<T>,
+      .fold_block_rows = cpu::fold_block_rows<T>,
       .rmsnorm_forward = cpu::rmsnorm_forward<T>,
       .rmsnorm_backward = cpu::rmsnorm_backward<T>,
       .head_norm_rope_forward = cpu::head_norm_rope_forward<T>,
@@ -36,6 +38,7 @@ const Kernels<T>& cpu_kernels() {
       .combine_experts = cpu::combine_experts<T>,
       .prepare_update = cpu::prepare_update<T>,
       .adamw_update = cpu::adamw_update<T>,
+      .fold_block_rows_scratch = cpu::fold_block_rows_scratch<T>,
   };
   return kernels;
 }

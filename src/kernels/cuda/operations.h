@@ -19,6 +19,12 @@ void gather_rows(const Stream& stream, const GatherRows<T>& arguments);
 template <typename T>
 void scatter_rows(const Stream& stream, const ScatterRows<T>& arguments);
 template <typename T>
+void spread_block_rows(const Stream& stream, const SpreadBlockRows<T>& arguments);
+template <typename T>
+std::int64_t fold_block_rows_scratch(const Device& device, const FoldBlockRows<T>& arguments);
+template <typename T>
+void fold_block_rows(const Stream& stream, const FoldBlockRows<T>& arguments);
+template <typename T>
 void rmsnorm_forward(const Stream& stream, const RmsNormForward<T>& arguments);
 template <typename T>
 void rmsnorm_backward(const Stream& stream, const RmsNormBackward<T>& arguments);
