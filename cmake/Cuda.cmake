@@ -33,6 +33,14 @@ target_compile_definitions(draftsmith_cuda INTERFACE
 foreach(target ${DRAFTSMITH_CUDA_TARGETS})
   target_compile_options(draftsmith_cuda INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-gencode ${target}>")
 endforeach()
+# The exchange among several GPUs needs NCCL's header; its library is loaded like cuBLASLt, when it is first needed.
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+if(NCCL_INCLUDE_DIR)
+  target_include_directories(draftsmith_cuda SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
+else()
+  message(STATUS "several drafters on GPUs: not supported (nccl.h was not found)")
+  set(DRAFTSMITH_WITHOUT_CUDA fabric)  # floors that take cuda_absent.cpp all the same
+endif()
 # 554: a view of const elements never converts to itself, which is as meant.
 target_compile_options(draftsmith_cuda INTERFACE
   $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -diag-suppress=554>)

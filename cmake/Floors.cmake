@@ -1,5 +1,6 @@
 # draftsmith_floor(NAME LINKS ...) makes the library of src/NAME from every source below it.
-# Sources below a cuda/ folder are built when DRAFTSMITH_CUDA is on; cuda_absent.cpp stands in when it is off.
+# Sources below a cuda/ folder are built when DRAFTSMITH_CUDA is on; cuda_absent.cpp stands in when it is off, and for
+# the floors of DRAFTSMITH_WITHOUT_CUDA.
 # Floors, lowest first: base, device, tensor, {kernels, data, fabric, metrics}, model, generate, train, app.
 add_library(draftsmith_options INTERFACE)
 target_include_directories(draftsmith_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
@@ -25,7 +26,7 @@ endif()
 function(draftsmith_floor name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/${name}/cuda/|/main\\.cpp$|_absent\\.cpp$")
-  if(DRAFTSMITH_CUDA)
+  if(DRAFTSMITH_CUDA AND NOT name IN_LIST DRAFTSMITH_WITHOUT_CUDA)
     file(GLOB_RECURSE backend CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/cuda/*.cpp
          ${CMAKE_CURRENT_SOURCE_DIR}/${name}/cuda/*.cu)
   else()
