@@ -16,9 +16,10 @@ constexpr std::int64_t kMaxHeadDim = 512;  // what the chunks of a warp hold
 
 // Chunk c of a lane holds `count` columns of each half from (c * group + lane) * count on.
 struct HeadCut {
-  std::int64_t heads;  // of a row
-  std::int64_t half;   // head_dim / 2
-  int group;           // lanes of a head, a power of two
+  unsigned heads;     // of a row
+  unsigned items;     // heads of all rows
+  std::int64_t half;  // head_dim / 2
+  int group;          // lanes of a head, a power of two
 };
 
 // Chunks of a lane: one when a warp covers a half wide, eight for single columns.
@@ -27,8 +28,9 @@ inline constexpr int kChunks = count == 1   ? 8
                                : count == 4 ? 2
                                             : 1;
 
-__device__ std::int64_t group_index(const HeadCut& cut) {
-  return (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) / cut.group;
+__device__ unsigned group_index(const HeadCut& cut) {
+  const unsigned groups = kThreads / static_cast<unsigned>(cut.group);  // of a block
+  return blockIdx.x * groups + threadIdx.x / static_cast<unsigned>(cut.group);
 }
 template <int count>
 __device__ std::int64_t column_of(const HeadCut& cut, int chunk) {
@@ -38,9 +40,10 @@ __device__ std::int64_t column_of(const HeadCut& cut, int chunk) {
 template <typename T, int count>
 __global__ void head_norm_rope_forward_kernel(HeadNormRopeForward<T> arguments, HeadCut cut) {
   constexpr int kKept = kChunks<count>;
-  const std::int64_t item = group_index(cut);
-  const bool inside = item < arguments.input.rows * cut.heads;  // no lane may leave before the sum
+  const unsigned item = group_index(cut);
+  const bool inside = item < cut.items;  // no lane may leave before the sum
   const std::int64_t row = inside ? item / cut.heads : 0, head = inside ? item % cut.heads : 0;
+  const std::int64_t position = arguments.positions.data[row];
   const T* input = arguments.input.row(row) + head * arguments.head_dim;
   float first[kKept][count], second[kKept][count];
   float squares = 0;
@@ -65,7 +68,6 @@ __global__ void head_norm_rope_forward_kernel(HeadNormRopeForward<T> arguments, 
   if (arguments.inverse_rms.data != nullptr && threadIdx.x % cut.group == 0) {
     arguments.inverse_rms(row, head) = r;
   }
-  const std::int64_t position = arguments.positions.data[row];
   T* output = arguments.output.row(row) + head * arguments.head_dim;
 #pragma unroll
   for (int chunk = 0; chunk < kKept; ++chunk) {
@@ -144,11 +146,12 @@ __global__ void head_norm_rope_backward_kernel(HeadNormRopeBackward<T> arguments
   constexpr int kKept = kChunks<count>;
   __shared__ float sums[kThreads * 2 * kKept * count];
   float first_sum[kKept][count] = {}, second_sum[kKept][count] = {};
-  const std::int64_t items = arguments.input.rows * cut.heads;
-  const int groups = kThreads / cut.group;
-  const std::int64_t begin = items * blockIdx.x / gridDim.x, end = items * (blockIdx.x + 1) / gridDim.x;
-  for (std::int64_t base = begin; base < end; base += groups) {
-    const std::int64_t item = base + static_cast<int>(threadIdx.x) / cut.group;
+  const unsigned groups = kThreads / static_cast<unsigned>(cut.group);
+  const std::int64_t items = cut.items;
+  const auto begin = static_cast<unsigned>(items * blockIdx.x / gridDim.x);
+  const auto end = static_cast<unsigned>(items * (blockIdx.x + 1) / gridDim.x);
+  for (unsigned base = begin; base < end; base += groups) {
+    const unsigned item = base + threadIdx.x / static_cast<unsigned>(cut.group);
     const bool inside = item < end;
     const std::int64_t row = inside ? item / cut.heads : 0, head = inside ? item % cut.heads : 0;
     const T* input = arguments.input.row(row) + head * arguments.head_dim;
@@ -196,8 +199,8 @@ __global__ void head_norm_rope_backward_kernel(HeadNormRopeBackward<T> arguments
 // Without a weight: only rotated back.
 template <typename T, int count>
 __global__ void rope_backward_kernel(HeadNormRopeBackward<T> arguments, HeadCut cut) {
-  const std::int64_t item = group_index(cut);
-  if (item >= arguments.input.rows * cut.heads) return;
+  const unsigned item = group_index(cut);
+  if (item >= cut.items) return;
   const std::int64_t row = item / cut.heads, offset = item % cut.heads * arguments.head_dim;
 #pragma unroll
   for (int chunk = 0; chunk < kChunks<count>; ++chunk) {
@@ -210,10 +213,15 @@ __global__ void rope_backward_kernel(HeadNormRopeBackward<T> arguments, HeadCut 
   }
 }
 
-HeadCut cut_heads(std::int64_t columns, std::int64_t head_dim, int count) {
+HeadCut cut_heads(std::int64_t rows, std::int64_t columns, std::int64_t head_dim, int count) {
   DRAFTSMITH_CHECK(head_dim % 2 == 0 && head_dim <= kMaxHeadDim && columns % head_dim == 0,
                    "whole heads of even size");
-  HeadCut cut{.heads = columns / head_dim, .half = head_dim / 2, .group = 1};
+  const std::int64_t heads = columns / head_dim;
+  DRAFTSMITH_CHECK(rows * heads < 0x7fffffff, "the heads of all rows are counted in 31 bits");
+  HeadCut cut{.heads = static_cast<unsigned>(heads),
+              .items = static_cast<unsigned>(rows * heads),
+              .half = head_dim / 2,
+              .group = 1};
   while (cut.group < static_cast<int>(kWarp) && cut.group * count < cut.half) cut.group *= 2;
   return cut;
 }
@@ -239,9 +247,9 @@ void head_norm_rope_forward(const Stream& stream, const HeadNormRopeForward<T>& 
                    "a position for each row, an output like the input");
   if (rows == 0) return;
   const auto launch = [&]<int count>() {
-    const HeadCut cut = cut_heads(columns, arguments.head_dim, count);
+    const HeadCut cut = cut_heads(rows, columns, arguments.head_dim, count);
     head_norm_rope_forward_kernel<T, count>
-        <<<grid_of(div_ceil(rows * cut.heads, groups_of(cut))), kThreads, 0, native(stream)>>>(arguments,
+        <<<grid_of(div_ceil(cut.items, groups_of(cut))), kThreads, 0, native(stream)>>>(arguments,
                                                                                                cut);
   };
   const bool wide = halves_are_wide(arguments.input, arguments.head_dim) &&
@@ -271,13 +279,13 @@ void head_norm_rope_backward(const Stream& stream, const HeadNormRopeBackward<T>
   const std::int64_t parts = normed ? parts_of(rows * (columns / head_dim)) : 0;
   float* partial = normed ? scratch_array<float>(stream, parts * head_dim) : nullptr;
   const auto launch = [&]<int count>() {
-    const HeadCut cut = cut_heads(columns, head_dim, count);
+    const HeadCut cut = cut_heads(rows, columns, head_dim, count);
     if (normed) {
       head_norm_rope_backward_kernel<T, count>
           <<<grid_of(parts), kThreads, 0, native(stream)>>>(arguments, cut, partial);
     } else {
       rope_backward_kernel<T, count>
-          <<<grid_of(div_ceil(rows * cut.heads, groups_of(cut))), kThreads, 0, native(stream)>>>(arguments,
+          <<<grid_of(div_ceil(cut.items, groups_of(cut))), kThreads, 0, native(stream)>>>(arguments,
                                                                                                  cut);
     }
   };

@@ -10,21 +10,18 @@ namespace draftsmith::cuda {
 
 namespace {
 
-constexpr int kMaxThreads = 1024;
-
-// How a row is cut: chunk c of thread t holds `count` columns from (c * threads + t) * count on. The chunks
-// are what fits the registers: 32 columns a thread for each of the values it keeps when wide.
-template <typename T, int count>
-inline constexpr int kChunks = count == 1 ? 16 : 4;
+// How a row is cut: chunk c of thread t holds `count` columns from (c * threads + t) * count on. Few chunks a
+// thread leave registers for several blocks on a processor; forward is content with two, backward, which
+// keeps three values a column, takes one where 512 threads reach.
+constexpr int most_threads(int chunks) { return chunks == 16 ? 1024 : 512; }
 
 template <int count>
 __device__ std::int64_t column_of(int chunk) {
   return (static_cast<std::int64_t>(chunk) * blockDim.x + threadIdx.x) * count;
 }
 
-template <typename T, int count>
-__global__ void rmsnorm_forward_kernel(RmsNormForward<T> arguments) {
-  constexpr int kKept = kChunks<T, count>;
+template <typename T, int count, int kKept>
+__global__ __launch_bounds__(most_threads(kKept)) void rmsnorm_forward_kernel(RmsNormForward<T> arguments) {
   __shared__ float shared[32];
   const std::int64_t row = blockIdx.x, width = arguments.input.columns;
   float kept[kKept][count];
@@ -59,16 +56,15 @@ __global__ void rmsnorm_forward_kernel(RmsNormForward<T> arguments) {
   }
 }
 
-template <typename T, int count>
-__global__ void rmsnorm_backward_kernel(RmsNormBackward<T> arguments, float* partial) {
-  constexpr int kKept = kChunks<T, count>;
+template <typename T, int count, int kKept>
+__global__ __launch_bounds__(most_threads(kKept)) void rmsnorm_backward_kernel(RmsNormBackward<T> arguments, float* partial) {
   __shared__ float shared[32];
   const std::int64_t rows = arguments.sum.rows, width = arguments.sum.columns;
   const std::int64_t part = blockIdx.x, parts = gridDim.x;
   float grad_weight[kKept][count] = {};
   for (std::int64_t row = rows * part / parts; row < rows * (part + 1) / parts; ++row) {
     const float r = arguments.inverse_rms.data[row];
-    float sum[kKept][count], h[kKept][count];
+    float sum[kKept][count], h[kKept][count], residual[kKept][count] = {};
     float products = 0;
 #pragma unroll
     for (int chunk = 0; chunk < kKept; ++chunk) {
@@ -78,6 +74,10 @@ __global__ void rmsnorm_backward_kernel(RmsNormBackward<T> arguments, float* par
       load(arguments.sum.row(row) + column, sum[chunk]);
       load(arguments.grad_output.row(row) + column, h[chunk]);
       load(arguments.weight.data + column, weight);
+      // Asked for here, so that it arrives while the row is summed.
+      if (arguments.grad_residual.data != nullptr) {
+        load(arguments.grad_residual.row(row) + column, residual[chunk]);
+      }
 #pragma unroll
       for (int i = 0; i < count; ++i) {
         grad_weight[chunk][i] += h[chunk][i] * (sum[chunk][i] * r);
@@ -90,11 +90,9 @@ __global__ void rmsnorm_backward_kernel(RmsNormBackward<T> arguments, float* par
     for (int chunk = 0; chunk < kKept; ++chunk) {
       const std::int64_t column = column_of<count>(chunk);
       if (column >= width) continue;
-      float residual[count] = {};
-      if (arguments.grad_residual.data != nullptr) load(arguments.grad_residual.row(row) + column, residual);
 #pragma unroll
-      for (int i = 0; i < count; ++i) residual[i] += h[chunk][i] * r - sum[chunk][i] * along;
-      store(arguments.grad_sum.row(row) + column, residual);
+      for (int i = 0; i < count; ++i) residual[chunk][i] += h[chunk][i] * r - sum[chunk][i] * along;
+      store(arguments.grad_sum.row(row) + column, residual[chunk]);
     }
   }
 #pragma unroll
@@ -105,12 +103,21 @@ __global__ void rmsnorm_backward_kernel(RmsNormBackward<T> arguments, float* par
 }
 
 // Two chunks a thread where that leaves whole warps: enough loads in flight without idle threads.
-template <typename T, int count>
-unsigned threads_for(std::int64_t width) {
-  constexpr std::int64_t kMostColumns = kMaxThreads * kChunks<T, count> * count;
-  DRAFTSMITH_CHECK(width > 0 && width <= kMostColumns, "a normed row fits the registers of a block");
-  const std::int64_t threads = round_up(div_ceil(div_ceil(width, count), 2), kWarp);
-  return static_cast<unsigned>(std::min<std::int64_t>(threads, kMaxThreads));
+template <int count, int chunks, typename Launch>
+bool try_chunks(std::int64_t width, const Launch& launch) {
+  const std::int64_t threads = round_up(div_ceil(width, count * chunks), kWarp);
+  if (threads > most_threads(chunks)) return false;
+  launch.template operator()<count, chunks>(static_cast<unsigned>(threads));
+  return true;
+}
+
+// launch.operator()<count, chunks>(threads), with the first of `few` chunks and more that reaches.
+template <int count, int few, typename Launch>
+void with_chunks(std::int64_t width, const Launch& launch) {
+  constexpr int kMost = count == 1 ? 16 : 4;
+  const bool fits = try_chunks<count, few>(width, launch) || try_chunks<count, 2>(width, launch) ||
+                    try_chunks<count, kMost>(width, launch);
+  DRAFTSMITH_CHECK(width > 0 && fits, "a normed row fits the registers of a block");
 }
 
 template <typename T>
@@ -131,13 +138,12 @@ void rmsnorm_forward(const Stream& stream, const RmsNormForward<T>& arguments) {
   check_forward(arguments);
   const std::int64_t rows = arguments.input.rows, width = arguments.input.columns;
   if (rows == 0) return;
-  const auto launch = [&]<int count>() {
-    rmsnorm_forward_kernel<T, count>
-        <<<grid_of(rows), threads_for<T, count>(width), 0, native(stream)>>>(arguments);
+  const auto launch = [&]<int count, int chunks>(unsigned threads) {
+    rmsnorm_forward_kernel<T, count, chunks><<<grid_of(rows), threads, 0, native(stream)>>>(arguments);
   };
   const bool wide = is_wide(arguments.input) && is_wide(arguments.output) && is_wide(arguments.weight) &&
                     (!arguments.addend || (is_wide(arguments.addend) && is_wide(arguments.sum)));
-  wide ? launch.template operator()<kWide<T>>() : launch.template operator()<1>();
+  wide ? with_chunks<kWide<T>, 2>(width, launch) : with_chunks<1, 2>(width, launch);
   check_launch("RMSNorm");
 }
 
@@ -158,14 +164,14 @@ void rmsnorm_backward(const Stream& stream, const RmsNormBackward<T>& arguments)
   if (rows == 0) return;
   const std::int64_t parts = parts_of(rows);
   float* partial = scratch_array<float>(stream, parts * width);
-  const auto launch = [&]<int count>() {
-    rmsnorm_backward_kernel<T, count>
-        <<<grid_of(parts), threads_for<T, count>(width), 0, native(stream)>>>(arguments, partial);
+  const auto launch = [&]<int count, int chunks>(unsigned threads) {
+    rmsnorm_backward_kernel<T, count, chunks>
+        <<<grid_of(parts), threads, 0, native(stream)>>>(arguments, partial);
   };
   const bool wide = is_wide(arguments.sum) && is_wide(arguments.grad_output) && is_wide(arguments.weight) &&
                     is_wide(arguments.grad_sum) &&
                     (!arguments.grad_residual || is_wide(arguments.grad_residual));
-  wide ? launch.template operator()<kWide<T>>() : launch.template operator()<1>();
+  wide ? with_chunks<kWide<T>, 1>(width, launch) : with_chunks<1, 2>(width, launch);
   check_launch("the gradient of RMSNorm");
   add_parts(stream, partial, parts, width, arguments.grad_weight.data);
 }
