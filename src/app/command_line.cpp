@@ -90,7 +90,8 @@ void add_train(CLI::App& app, TrainArguments& arguments, Chosen& chosen) {
       ->excludes(resume);
   command->callback([&] { chosen = [&] { return run_train(arguments); }; });
   command->footer([] {
-    return "SIGINT or SIGTERM finishes the step, writes a checkpoint and says how to resume; a second one "
+    return "SIGINT, SIGTERM or SIGHUP finishes the step, writes a checkpoint and says how to resume; a "
+           "second one "
            "stops "
            "at once.\n\nExamples:\n"
            "  draftsmith train run.yaml\n"
@@ -236,7 +237,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
   app.require_subcommand(1);
   app.footer(
       "Each command explains itself: draftsmith COMMAND --help\n\n"
-      "Exit codes: 0 done, 1 an error (its message is on stderr), 2 wrong usage, 130 and 143 stopped by a "
+      "Exit codes: 0 done, 1 an error (its message is on stderr), 2 wrong usage, 129, 130 and 143 stopped by "
+      "a "
       "signal\n");
 
   Arguments read;

@@ -25,7 +25,10 @@ void handle(void (*handler)(int)) {
   struct sigaction action = {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before = {};
+    DRAFTSMITH_CHECK(::sigaction(signal, nullptr, &before) == 0, "these signals can be handled");
+    if (before.sa_handler == SIG_IGN) continue;
     DRAFTSMITH_CHECK(::sigaction(signal, &action, nullptr) == 0, "these signals can be handled");
   }
 }
@@ -39,6 +42,6 @@ StopSignals::StopSignals() {
 
 StopSignals::~StopSignals() { handle(SIG_DFL); }
 
-const std::atomic<int>& StopSignals::received() const { return g_received; }
+std::atomic<int>& StopSignals::received() const { return g_received; }
 
 }  // namespace draftsmith

@@ -1,12 +1,12 @@
-// SIGINT and SIGTERM while a run trains: the first asks for the end of the step, the second ends the process
-// at once.
+// SIGINT, SIGTERM and SIGHUP while a run trains: the first asks for the end of the step, the second ends the
+// process at once. One that is ignored when the program starts, as nohup does with SIGHUP, stays so.
 #pragma once
 
 #include <atomic>
 
 namespace draftsmith {
 
-// While one lives, the two signals are caught. One at a time.
+// While one lives, the signals are caught. One at a time.
 class StopSignals {
  public:
   StopSignals();
@@ -14,8 +14,8 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // The number of the signal that came; 0 when none did.
-  const std::atomic<int>& received() const;
+  // The number of the signal that came; 0 when none did. Whoever else wants the end of the step may set it.
+  std::atomic<int>& received() const;
 };
 
 }  // namespace draftsmith

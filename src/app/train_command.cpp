@@ -35,7 +35,11 @@ int run_train(const TrainArguments& arguments) {
                                    const std::string& place) { check_resumed_config(config, saved, place); },
        .progress = progress_on_stderr,
        .stop_signal = signals.received()});
-  fmt::print("{}", report_text(result.report));
+  if (result.report) {
+    fmt::print("{}", report_text(*result.report));
+  } else {
+    fmt::print("all {} steps were made before\n", result.steps);
+  }
   if (result.evaluation) {
     fmt::print("evaluation after step {}: loss {:.4f}, acceptance {:.3f} over {} conversations\n",
                result.evaluation->step, result.evaluation->loss, result.evaluation->acceptance,

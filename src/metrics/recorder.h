@@ -2,8 +2,8 @@
 // both to the person who watches. Handing over a record takes no heap and no file, so device threads may.
 #pragma once
 
-#include <atomic>
 #include <exception>
+#include <functional>
 #include <string>
 #include <thread>
 #include <variant>
@@ -18,22 +18,23 @@ namespace draftsmith {
 
 class Recorder {
  public:
-  Recorder(LogFile log, Progress progress);
+  // `on_failure` is called once, by the log thread, when the log cannot be written.
+  Recorder(LogFile log, Progress progress, std::function<void()> on_failure);
   ~Recorder();  // as close(), but swallows a failure that close() would have thrown
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Any thread may call these. They block while the log thread is far behind. record() throws the log
-  // thread's first failure (a full disk, say); a message is then dropped.
-  void record(const StepRecord& record) { push(record); }
-  void record(const EvaluationRecord& record) { push(record); }
+  // Any thread may call these. They block while the log thread is far behind. When the log cannot be written
+  // (a full disk, say) the watcher is told, and what is recorded from then on is shown, but not kept.
+  void record(const StepRecord& record) { entries_.push(record); }
+  void record(const EvaluationRecord& record) { entries_.push(record); }
   void say(std::string message) { entries_.push(std::move(message)); }
 
-  // Blocks until all that this thread handed over before is on the disk: a checkpoint of step n must not
-  // overtake entry n. Throws the first failure.
+  // Blocks until all that this thread handed over before is on the disk, or the log is given up: a checkpoint
+  // of step n must not overtake entry n.
   void flush();
 
-  // Blocks until everything is written; ends the progress line. Throws the first failure. May be called
+  // Blocks until everything is written; ends the progress line. Throws the log's failure. May be called
   // again. What is handed over afterwards is dropped.
   void close();
 
@@ -43,23 +44,24 @@ class Recorder {
   };
   using Entry = std::variant<StepRecord, EvaluationRecord, std::string, Barrier>;
 
-  void push(Entry entry);
-  void rethrow_failure();
   void run();
+  template <typename Action>
+  void keep(const Action& action);
   void handle(const StepRecord& record);
   void handle(const EvaluationRecord& record);
   void handle(const std::string& message);
-  void handle(const Barrier&) { log_.sync(); }
+  void handle(const Barrier& barrier);
 
-  // Log thread only.
+  // Constant after construction.
+  const std::function<void()> on_failure_;
+  // Log thread only, and who has joined it.
   LogFile log_;
   Progress progress_;
+  std::exception_ptr failure_;  // of the log; nothing is kept any more
   // Shared.
   Queue<Entry> entries_;
-  std::atomic<bool> failed_ = false;
   Mutex mutex_;
   Condition changed_;
-  std::exception_ptr first_failure_ GUARDED_BY(mutex_);
   // Last, so that it sees the others whole.
   std::thread thread_;
 };

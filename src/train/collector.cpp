@@ -14,6 +14,7 @@ void Collector::run(const SequencePlan& sequence, SlotRing& ring, Recorder& reco
     Slot* const slot =
         waiting(times_, WaitFor::predictions, [&] { return ring.wait(item->index, SlotState::predicted); });
     if (slot == nullptr) return;
+    hooks_(PipelinePoint::evaluated, item->index, slot);
     if (item->first) {
       tally_.begin();
       began = std::chrono::steady_clock::now();

@@ -7,6 +7,7 @@
 #include "metrics/recorder.h"
 #include "train/checkpoint_thread.h"
 #include "train/evaluation.h"
+#include "train/hooks.h"
 #include "train/sequence.h"
 #include "train/slots.h"
 #include "train/waits.h"
@@ -16,8 +17,8 @@ namespace draftsmith {
 // Owned by its thread once run() is called.
 class Collector {
  public:
-  Collector(const EvaluationPlan& plan, LossKind loss, std::int64_t block_size)
-      : plan_(plan), tally_(plan, loss, block_size) {}
+  Collector(const EvaluationPlan& plan, LossKind loss, std::int64_t block_size, const PipelineHooks& hooks)
+      : plan_(plan), hooks_(hooks), tally_(plan, loss, block_size) {}
 
   // Blocks until the sequence is done, or the ring ends or is closed.
   void run(const SequencePlan& sequence, SlotRing& ring, Recorder& recorder, CheckpointThread& checkpoints);
@@ -28,6 +29,7 @@ class Collector {
 
  private:
   const EvaluationPlan& plan_;
+  const PipelineHooks& hooks_;
   EvaluationTally tally_;
   ThreadTimes times_{.name = "evaluation"};
   std::optional<EvaluationRecord> last_;

@@ -14,6 +14,7 @@ enum class PipelinePoint {
   features_filled,  // target: the slot's features are about to be handed on
   drafter_pass,     // drafter: is about to run
   exchange,         // drafter: step `index` is about to be exchanged
+  evaluated,        // evaluation: micro-batch `index` is predicted and about to be walked
   checkpoint,       // checkpoint thread: the files of step `index` are written, but not in place
 };
 

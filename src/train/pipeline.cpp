@@ -106,9 +106,10 @@ void Pipeline<T>::allocate() {
 template <typename T>
 void Pipeline<T>::set_up(const TrainedState& state, const StartingPoint& start) {
   const PackerSettings packing = packer_settings(inputs_.config, inputs_.shapes.budget);
-  // Slot 0 lends itself to the warm-up; it stays free for micro-batch 0.
+  // Slot 0 lends itself to the warm-up; it stays free for micro-batch 0. What warms up comes from the first
+  // documents: a run that has made all its steps has none left.
   Slot& slot = *ring_->wait(0, SlotState::free);
-  slot.facts = Packer(inputs_.train, inputs_.shapes.drafter, packing, start.position).next(slot.batch);
+  slot.facts = Packer(inputs_.train, inputs_.shapes.drafter, packing, DataPosition{}).next(slot.batch);
   for (const auto& device : devices_) {  // targets come first, so a drafter finds features
     device->load(inputs_.config.target);
     device->restore(state, start.counters);
@@ -118,7 +119,8 @@ void Pipeline<T>::set_up(const TrainedState& state, const StartingPoint& start) 
                   evaluation_ ? &*evaluation_ : nullptr,
                   MicroBatchBuilder(inputs_.shapes.budget, inputs_.shapes.drafter));
   if (evaluation_) {
-    collector_.emplace(*evaluation_, inputs_.shapes.loss.kind, inputs_.shapes.drafter.block_size);
+    collector_.emplace(*evaluation_, inputs_.shapes.loss.kind, inputs_.shapes.drafter.block_size,
+                       inputs_.hooks);
   }
 }
 

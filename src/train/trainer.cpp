@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <exception>
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -24,7 +25,7 @@ struct Resumed {
   CheckpointFacts facts;
 };
 
-Resumed find_resumed(const TrainRequest& request, const RunFolder& folder, std::int64_t steps) {
+Resumed find_resumed(const TrainRequest& request, const RunFolder& folder) {
   const CheckpointFolder checkpoint = newest_checkpoint(folder);
   const std::string place = checkpoint.path.string();
   request.check_resumed_config(read_checkpoint_config(checkpoint.path), place);
@@ -34,11 +35,6 @@ Resumed find_resumed(const TrainRequest& request, const RunFolder& folder, std::
         fmt::format("{}: the training data has changed since this checkpoint ({} documents, {} tokens "
                     "then); restore it, or begin anew with --overwrite",
                     place, facts.data.documents, facts.data.tokens));
-  }
-  if (facts.step >= steps) {
-    throw Error(fmt::format(
-        "{}: all {} steps are made; there is nothing to resume. `draftsmith export {}` exports the drafter",
-        place, steps, folder.path.string()));
   }
   return {.checkpoint = checkpoint, .facts = facts};
 }
@@ -69,17 +65,6 @@ void announce(const TrainRequest& request, Recorder& recorder, std::int64_t step
       steps, bf16 ? "bf16" : "float32", drafter.layers, fmt::join(drafter.taps, ", "), drafter.block_size,
       drafter.mask_token_id, static_cast<double>(drafter_weight_table(drafter).size) / 1e6));
 }
-
-// While one lives, lines of the log go through the recorder, so that they and the progress do not mix.
-class LogThroughRecorder {
- public:
-  explicit LogThroughRecorder(Recorder& recorder) {
-    set_log_sink([&recorder](std::string_view line) { recorder.say(std::string(line)); });
-  }
-  ~LogThroughRecorder() { set_log_sink({}); }
-  LogThroughRecorder(const LogThroughRecorder&) = delete;
-  LogThroughRecorder& operator=(const LogThroughRecorder&) = delete;
-};
 
 // The state that training begins with, on the host until it is released.
 class InitialState {
@@ -132,18 +117,61 @@ void begin_folder(const TrainRequest& request, const RunFolder& folder, const St
   cut_to_step(folder.metrics(), start.step);
 }
 
+constexpr int kStopForLog = -1;  // no signal's number
+
+// A log that cannot be written came before all that it led to.
+[[noreturn]] void throw_log_failure(const std::exception& log, const std::exception_ptr& then,
+                                    const std::optional<CheckpointFolder>& last) {
+  std::string text = log.what();
+  try {
+    if (then) std::rethrow_exception(then);
+  } catch (const std::exception& failure) {
+    text += fmt::format("; then {}", failure.what());
+  }
+  if (!last) throw Error(text + ". The run has no checkpoint: make room, then begin anew with --overwrite");
+  throw Error(fmt::format("{}. The newest checkpoint is {}: make room, then go on with --resume", text,
+                          last->path.string()));
+}
+
+template <typename T>
+void run_pipeline(Pipeline<T>& pipeline, const StartingPoint& start, Recorder& recorder,
+                  CheckpointThread& checkpoints) {
+  std::exception_ptr failure;
+  try {
+    pipeline.run(start, recorder, checkpoints);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  try {
+    recorder.close();
+  } catch (const std::exception& log) {
+    throw_log_failure(log, failure, checkpoints.last_written());
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
 template <typename T>
 TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const PipelineInputs& inputs,
                      const std::optional<Resumed>& resumed) {
   const StartingPoint start = starting_point(resumed, inputs);
+  if (resumed && start.step >= inputs.steps && !start.owes_evaluation) {
+    return {.step = start.step,
+            .steps = inputs.steps,
+            .checkpoint = resumed->checkpoint,
+            .evaluation = resumed->facts.evaluation,
+            .report = std::nullopt};
+  }
   Pipeline<T> pipeline(inputs);
   pipeline.measure();
   pipeline.allocate();
   InitialState initial(pipeline.table(), inputs, resumed);
   pipeline.set_up(initial.state(), start);
   begin_folder(request, folder, start);
-  Recorder recorder(LogFile(folder.metrics()), Progress(request.progress(inputs.steps)));
-  const LogThroughRecorder log(recorder);
+  Recorder recorder(LogFile(folder.metrics()), Progress(request.progress(inputs.steps)), [&request] {
+    int none = 0;
+    request.stop_signal.compare_exchange_strong(none, kStopForLog);
+  });
+  const RecorderLogSink log(recorder);
   announce(request, recorder, inputs.steps);
   if (resumed) recorder.say(fmt::format("resuming after step {}", start.step));
   CheckpointThread checkpoints({.folder = folder,
@@ -156,16 +184,18 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
                                pipeline.table(), recorder, inputs.hooks);
   if (start.owes_evaluation) offer_owed(start, initial.state(), checkpoints);
   initial.release();
-  pipeline.run(start, recorder, checkpoints);
-  recorder.close();
+  run_pipeline(pipeline, start, recorder, checkpoints);
   TrainResult result{.step = start.step + pipeline.drafter_zero().work().steps,
                      .steps = inputs.steps,
                      .checkpoint = *checkpoints.last_written(),
                      .evaluation = pipeline.last_evaluation(),
                      .report = pipeline.report()};
-  result.report.first_step = start.step + 1;
-  result.report.last_step = result.step;
-  atomic_write_file(folder.report(), report_json(result.report));
+  result.owes_evaluation =
+      plan_sequence(inputs, plan_evaluation(inputs), start).evaluates_after(result.step) &&
+      (!result.evaluation || result.evaluation->step < result.step);
+  result.report->first_step = start.step + 1;
+  result.report->last_step = result.step;
+  atomic_write_file(folder.report(), report_json(*result.report));
   return result;
 }
 
@@ -178,7 +208,7 @@ TrainResult train(const TrainRequest& request) {
   const RunInputs& data = request.inputs;
   const std::int64_t steps = resolve_steps(request.config, data.train, data.shapes.budget);
   std::optional<Resumed> resumed;
-  if (request.existing == ExistingFolder::resume) resumed = find_resumed(request, folder, steps);
+  if (request.existing == ExistingFolder::resume) resumed = find_resumed(request, folder);
   const PipelineInputs inputs{.config = request.config,
                               .shapes = data.shapes,
                               .train = data.train,

@@ -26,8 +26,9 @@ struct TrainRequest {
   std::function<void(const std::string& config_text, const std::string& place)> check_resumed_config;
   // Where the progress goes, given the run's steps.
   std::function<ProgressSettings(std::int64_t steps)> progress;
-  // Not 0: a signal asked for the end. The step is finished and a checkpoint written.
-  const std::atomic<int>& stop_signal;
+  // Not 0: the end is asked for, by a signal's number or by a log that cannot be written. The step is finished
+  // and a checkpoint written.
+  std::atomic<int>& stop_signal;
   PipelineHooks hooks;
 };
 
@@ -36,12 +37,14 @@ struct TrainResult {
   std::int64_t steps = 0;  // of the whole run
   CheckpointFolder checkpoint;
   std::optional<EvaluationRecord> evaluation;  // the last one
-  TrainReport report;
+  bool owes_evaluation = false;                // it was stopped before the one after `step`
+  std::optional<TrainReport> report;           // none where a resumed run had nothing left to do
 
-  bool stopped() const { return step < steps; }
+  bool stopped() const { return step < steps || owes_evaluation; }
 };
 
-// Blocks until the run is done or stopped. Throws Error, or what the first thread that failed threw.
+// Blocks until the run is done or stopped. Throws Error, or what the first thread that failed threw. When the
+// log cannot be written the run stops as by a signal, and the Error names the checkpoint to go on from.
 TrainResult train(const TrainRequest& request);
 
 }  // namespace draftsmith

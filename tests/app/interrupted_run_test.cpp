@@ -170,7 +170,7 @@ TEST_F(InterruptedRun, KilledBetweenStepsAndInsideACheckpointItGoesOnBitForBit) 
 }
 
 TEST_F(InterruptedRun, ASignalFinishesTheStepAndSaysHowToResume) {
-  for (const int signal : {SIGTERM, SIGINT}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     const Run stopped = run("stopped" + std::to_string(signal));
     Program program(stopped.config, {"train.steps=100000"}, log());
     ASSERT_TRUE(program.wait_until([&] { return logged_steps(stopped.folder) >= 4; }))

@@ -35,7 +35,7 @@ class RecorderTest : public testing::Test {
 };
 
 TEST_F(RecorderTest, WhatIsHandedOverReachesTheFileInOrder) {
-  Recorder recorder(LogFile(path_), plain_progress());
+  Recorder recorder(LogFile(path_), plain_progress(), [] {});
   for (std::int64_t step = 1; step <= 1000; ++step) recorder.record(StepRecord{.step = step});
   recorder.record(
       EvaluationRecord{.step = 1000, .loss = 1.5, .acceptance = 2.25, .conversations = 60, .seconds = 3});
@@ -51,7 +51,7 @@ TEST_F(RecorderTest, WhatIsHandedOverReachesTheFileInOrder) {
 }
 
 TEST_F(RecorderTest, AfterAFlushTheFileHoldsWhatThisThreadHandedOver) {
-  Recorder recorder(LogFile(path_), plain_progress());
+  Recorder recorder(LogFile(path_), plain_progress(), [] {});
   std::vector<std::thread> threads;
   for (std::int64_t thread = 0; thread < 3; ++thread) {
     threads.emplace_back([&, thread] {
@@ -68,7 +68,7 @@ TEST_F(RecorderTest, AfterAFlushTheFileHoldsWhatThisThreadHandedOver) {
 }
 
 TEST_F(RecorderTest, MessagesFromSeveralThreadsStayWhole) {
-  Recorder recorder(LogFile(path_), plain_progress());
+  Recorder recorder(LogFile(path_), plain_progress(), [] {});
   std::vector<std::thread> threads;
   for (char letter : {'a', 'b'}) {
     threads.emplace_back([&, letter] {
@@ -84,28 +84,35 @@ TEST_F(RecorderTest, MessagesFromSeveralThreadsStayWhole) {
 }
 
 TEST_F(RecorderTest, ASkippedStepIsSaidAtOnce) {
-  Recorder recorder(LogFile(path_), plain_progress());
+  Recorder recorder(LogFile(path_), plain_progress(), [] {});
   recorder.record(StepRecord{.step = 3, .skipped = true, .skipped_steps = 2});
   recorder.close();
   EXPECT_THAT(out_.str(),
               HasSubstr("step 3: the loss or the gradient is not finite; no update is made (2 so far)\n"));
 }
 
-TEST_F(RecorderTest, AFullDiskReachesWhoFlushesRecordsAndCloses) {
-  Recorder recorder(LogFile("/dev/full"), plain_progress());
-  recorder.record(StepRecord{.step = 1});
-  try {
+TEST_F(RecorderTest, AFullDiskIsSaidOnceStopsNobodyAndIsThrownAtTheEnd) {
+  int failures = 0;
+  Recorder recorder(LogFile("/dev/full"), plain_progress(), [&] { ++failures; });
+  for (std::int64_t step = 1; step <= 1000; ++step) {
+    recorder.record(StepRecord{.step = step});
     recorder.flush();
-    FAIL() << "flushed";
+  }
+  recorder.say("a message still comes through");
+  try {
+    recorder.close();
+    FAIL() << "closed";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("the log cannot be written"));
   }
-  EXPECT_THROW(recorder.record(StepRecord{.step = 2}), Error);
   EXPECT_THROW(recorder.close(), Error);
+  EXPECT_EQ(failures, 1);
+  EXPECT_THAT(out_.str(), testing::AllOf(HasSubstr("No space left on device; nothing more is logged\n"),
+                                         HasSubstr("a message still comes through\n")));
 }
 
 TEST_F(RecorderTest, LinesOfTheLogAreMessagesWhileTheSinkLives) {
-  Recorder recorder(LogFile(path_), plain_progress());
+  Recorder recorder(LogFile(path_), plain_progress(), [] {});
   {
     const RecorderLogSink sink(recorder);
     log_info("through the recorder");
@@ -120,7 +127,7 @@ TEST_F(RecorderTest, LinesOfTheLogAreMessagesWhileTheSinkLives) {
 
 TEST_F(RecorderTest, DestructionWritesWhatIsLeft) {
   {
-    Recorder recorder(LogFile(path_), plain_progress());
+    Recorder recorder(LogFile(path_), plain_progress(), [] {});
     recorder.record(StepRecord{.step = 1});
   }
   EXPECT_EQ(read_log(path_).size(), 1u);

@@ -1,15 +1,21 @@
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <thread>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "support/expect_error.h"
 #include "train/tiny_run.h"
 
 namespace draftsmith {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Every test of this file must end long before this.
 constexpr double kLimit_s = 10;
@@ -32,18 +38,22 @@ class FailureAt : public testing::TestWithParam<PipelinePoint> {};
 TEST_P(FailureAt, StopsEverythingAndIsTheMessage) {
   TinyRun run;
   run.config.train.steps = 1000;
+  run.config.train.eval.every = 2;
+  run.evaluation_documents = 6;
   run.config.train.checkpoint.every = 4;
   run.config.devices.targets = {"cpu:0", "cpu:1"};
   run.config.devices.drafters = {"cpu:2", "cpu:3", "cpu:4"};
   run.config.devices.queue.slots = 2;
-  run.hooks = throwing(GetParam(), 4);
+  constexpr std::int64_t kFirstOfEvaluation = 6;  // after two steps of three micro-batches
+  run.hooks = throwing(GetParam(), GetParam() == PipelinePoint::evaluated ? kFirstOfEvaluation : 4);
   within_limit([&] { expect_error([&] { run.train(); }, {"the device fell over"}); });
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryThread, FailureAt,
                          testing::Values(PipelinePoint::packed, PipelinePoint::target_pass,
                                          PipelinePoint::features_filled, PipelinePoint::drafter_pass,
-                                         PipelinePoint::exchange, PipelinePoint::checkpoint));
+                                         PipelinePoint::exchange, PipelinePoint::evaluated,
+                                         PipelinePoint::checkpoint));
 
 TEST(Failure, ATargetThatFailsWhileNobodyReadsItsSlotsEndsTheRun) {
   TinyRun run;
@@ -53,6 +63,72 @@ TEST(Failure, ATargetThatFailsWhileNobodyReadsItsSlotsEndsTheRun) {
     if (point == PipelinePoint::target_pass && index == 1) throw Error("the target is gone");
   };
   within_limit([&] { expect_error([&] { run.train(); }, {"the target is gone"}); });
+}
+
+// Feeder and target have filled every slot and wait for one, the checkpoint thread waits for the evaluation.
+TEST(Failure, ADrafterThatFailsInFrontOfAFullQueueEndsTheRun) {
+  TinyRun run;
+  run.config.devices.queue.slots = 3;
+  run.config.train.checkpoint.every = 2;
+  run.config.train.eval.every = 2;
+  run.evaluation_documents = 6;
+  std::atomic<std::int64_t> filled{0};
+  constexpr std::int64_t kFirstOfEvaluation = 2;  // after the micro-batches of two steps
+  run.hooks.at = [&](PipelinePoint point, std::int64_t index, Slot*) {
+    if (point == PipelinePoint::features_filled) ++filled;
+    if (point != PipelinePoint::drafter_pass || index != kFirstOfEvaluation) return;
+    while (filled < kFirstOfEvaluation + run.config.devices.queue.slots) std::this_thread::yield();
+    throw Error("the drafter is gone");
+  };
+  within_limit([&] { expect_error([&] { run.train(); }, {"the drafter is gone"}); });
+}
+
+// From here on no byte of the run's log finds room: its open file becomes that of a full disk.
+void fill_disk_of_log(const RunFolder& folder) {
+  const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  for (const auto& descriptor : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (fs::read_symlink(descriptor.path(), gone) != fs::absolute(folder.metrics())) continue;
+    ASSERT_GE(::dup2(full, std::stoi(descriptor.path().filename())), 0);
+  }
+  ::close(full);
+}
+
+PipelineHooks full_log_after(const TinyRun& run, std::int64_t step) {
+  return {.at = [&run, step](PipelinePoint point, std::int64_t index, Slot*) {
+    if (point == PipelinePoint::exchange && index == step) fill_disk_of_log(run.folder());
+  }};
+}
+
+TEST(Failure, ALogThatCannotBeWrittenEndsTheRunWithACheckpointToGoOnFrom) {
+  TinyRun straight, run;
+  for (TinyRun* one : {&straight, &run}) one->config.train.steps = 200;
+  straight.train();
+  run.hooks = full_log_after(run, 3);
+  within_limit([&] {
+    expect_error([&] { run.train(); }, {"metrics.jsonl", "No space left on device", "The newest checkpoint",
+                                        "checkpoints/step-00000", "--resume"});
+  });
+  EXPECT_LT(newest_checkpoint(run.folder()).step, 200);
+  run.hooks = {};
+  run.stop_signal = 0;
+  run.train(ExistingFolder::resume);
+  EXPECT_EQ(straight.state(200), run.state(200));
+}
+
+TEST(Failure, ADiskThatIsFullForLogAndCheckpointNamesBothInTheirOrder) {
+  TinyRun run;
+  run.config.train.steps = 100000;
+  const PipelineHooks full_log = full_log_after(run, 3);
+  run.hooks.at = [full_log](PipelinePoint point, std::int64_t index, Slot* slot) {
+    full_log(point, index, slot);
+    if (point == PipelinePoint::checkpoint) throw Error("the checkpoint cannot be written");
+  };
+  within_limit([&] {
+    expect_error([&] { run.train(); },
+                 {"metrics.jsonl", "No space left on device; then the checkpoint cannot be written",
+                  "no checkpoint", "--overwrite"});
+  });
 }
 
 TEST(Failure, AfterOneTheProcessCanTrainAgain) {
@@ -78,7 +154,7 @@ TEST(NonFinite, AStepIsSkippedCountedAndShown) {
   run.hooks = poison(2, 2);  // step 3
   run.config.train.checkpoint = {.every = 1, .keep = 10};
   const TrainResult result = run.train();
-  EXPECT_EQ(result.report.skipped_steps, 1);
+  EXPECT_EQ(result.report->skipped_steps, 1);
   const auto steps = run.steps();
   ASSERT_EQ(steps.size(), 6u);
   EXPECT_TRUE(steps[2].skipped);

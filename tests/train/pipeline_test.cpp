@@ -41,9 +41,9 @@ TEST(Pipeline, NothingIsSetUpAndNoHeapIsTakenAfterTheSeal) {
   run.config.train.eval.every = 2;
   run.config.train.checkpoint.every = 2;
   const TrainResult result = run.train();
-  for (const std::int64_t count : result.report.seal.after) EXPECT_EQ(count, 0);
-  EXPECT_EQ(result.report.heap.ours, 0);
-  EXPECT_GT(result.report.seal.before[static_cast<int>(SetUp::arena)], 0);
+  for (const std::int64_t count : result.report->seal.after) EXPECT_EQ(count, 0);
+  EXPECT_EQ(result.report->heap.ours, 0);
+  EXPECT_GT(result.report->seal.before[static_cast<int>(SetUp::arena)], 0);
   EXPECT_FALSE(sealed());
 }
 
@@ -138,7 +138,7 @@ TEST(Pipeline, SeveralThreadsOfADeviceGiveTheSameBitsEveryTime) {
   const TrainResult result = again.train();
   expect_same_steps(once.steps(), again.steps());
   EXPECT_EQ(once.state(3), again.state(3));
-  EXPECT_EQ(result.report.heap.ours, 0);
+  EXPECT_EQ(result.report->heap.ours, 0);
 }
 
 TEST(Pipeline, EpochsEndWithEmptyMicroBatchesThatStillJoin) {

@@ -78,7 +78,7 @@ TEST(AssignDevices, ANameInBothListsIsOneDeviceWithBothRoles) {
 TEST(Plan, CountsExactlyWhatTheRunAllocates) {
   TinyRun run;
   run.config.devices.drafters = {"cpu:0", "cpu:1"};
-  const TrainReport report = run.train().report;
+  const TrainReport report = *run.train().report;
   RunInputs inputs;
   inputs.shapes =
       resolve_shapes(run.config, tiny_target(), resolve_drafter(run.config.drafter, tiny_target(), 95));

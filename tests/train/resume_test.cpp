@@ -58,7 +58,7 @@ TEST(Resume, TheLogIsCutToTheCheckpointAndThePositionGoesOnAcrossEpochs) {
   ASSERT_EQ(parted.steps().back().step, 6);
   parted.hooks = {};
   parted.stop_signal = 0;
-  EXPECT_EQ(parted.train(ExistingFolder::resume).report.first_step, 5);
+  EXPECT_EQ(parted.train(ExistingFolder::resume).report->first_step, 5);
   EXPECT_EQ(straight.state(9), parted.state(9));
   expect_same_steps(straight.steps(), parted.steps());
   EXPECT_GT(straight.steps().back().epoch, 1);
@@ -85,10 +85,43 @@ TEST(Resume, ChangedDataIsRefused) {
   expect_error([&] { run.train(ExistingFolder::resume); }, {"training data has changed", "40 documents"});
 }
 
-TEST(Resume, ACompleteRunHasNothingToResume) {
+TEST(Resume, ACompleteRunHasNothingLeftToDo) {
   TinyRun run;
-  run.train();
-  expect_error([&] { run.train(ExistingFolder::resume); }, {"all 6 steps are made"});
+  run.evaluation_documents = 6;
+  const TrainResult first = run.train();
+  const TrainResult again = run.train(ExistingFolder::resume);
+  EXPECT_FALSE(again.report.has_value());
+  EXPECT_FALSE(again.stopped());
+  EXPECT_EQ(again.checkpoint.path, first.checkpoint.path);
+  EXPECT_EQ(again.evaluation->acceptance, first.evaluation->acceptance);
+  EXPECT_EQ(run.steps().size(), 6u);
+}
+
+// In its last step a run was asked to stop: all steps are made, and the evaluation after them is not.
+TEST(Resume, TheEvaluationAfterTheLastStepIsMadeUpFor) {
+  for (const bool by_epochs : {false, true}) {
+    TinyRun straight, parted;
+    for (TinyRun* run : {&straight, &parted}) {
+      run->evaluation_documents = 6;
+      use_three_drafters(*run);
+      if (!by_epochs) continue;
+      run->config.train.steps.reset();
+      run->config.train.epochs = 2;
+    }
+    const std::int64_t last = straight.train().steps;
+    stop_in_step(parted, last);
+    const TrainResult first = parted.train();
+    EXPECT_EQ(first.step, last);
+    EXPECT_TRUE(first.stopped());
+    EXPECT_TRUE(parted.evaluations().empty());
+    parted.hooks = {};
+    parted.stop_signal = 0;
+    EXPECT_FALSE(parted.train(ExistingFolder::resume).stopped());
+    EXPECT_EQ(straight.state(last), parted.state(last));
+    expect_same_steps(straight.steps(), parted.steps());
+    expect_same_evaluations(straight.evaluations(), parted.evaluations());
+    EXPECT_TRUE(best_checkpoint(parted.folder()).has_value());
+  }
 }
 
 TEST(Resume, ADamagedCheckpointIsNamedAndAnOlderOneOffered) {
@@ -106,7 +139,7 @@ TEST(Resume, ADamagedCheckpointIsNamedAndAnOlderOneOffered) {
   expect_error([&] { run.train(ExistingFolder::resume); },
                {state.string(), "checksum", "The checkpoint of step 2 is whole", "remove"});
   fs::remove_all(run.folder().checkpoint(4));
-  EXPECT_EQ(run.train(ExistingFolder::resume).report.first_step, 3);
+  EXPECT_EQ(run.train(ExistingFolder::resume).report->first_step, 3);
 }
 
 TEST(RunFolder, AnExistingRunIsRefusedAndOverwrittenOnlyWhenAsked) {
