@@ -1,10 +1,10 @@
-# draftsmith: make demo | make smollm2 | make test | make golden DIR=folder | make parity
+# draftsmith: make demo | make smollm2 | make test | make bench | make golden DIR=folder | make parity
 # Packages come from tools/install_packages.sh, which says what it installs and is silent when nothing is missing.
 BUILD := build/release
 JOBS := $(shell nproc)
 CONFIGURE ?=   # further arguments of cmake, for example -DDRAFTSMITH_CUDA=OFF
 
-.PHONY: all build packages demo smollm2 test golden parity clean help
+.PHONY: all build packages demo smollm2 test bench golden parity clean help
 
 all: build
 
@@ -30,6 +30,10 @@ smollm2: build
 test: packages $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -- -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
+
+bench: build
+	@cmake --build $(BUILD) --target step_bench -- -j $(JOBS)
+	@tools/bench.sh $(BUILD)
 
 golden: packages $(BUILD)/build.ninja
 	@test -n "$(DIR)" || { echo "make golden DIR=folder: name the folder that holds train_*.safetensors"; exit 2; }

@@ -1,0 +1,163 @@
+#include "bench/step/report.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "app/machine.h"
+#include "base/error.h"
+#include "device/cuda/driver.h"
+
+namespace draftsmith::bench {
+namespace {
+
+double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (std::int64_t{1} << 30); }
+
+std::string today() { return fmt::format("{:%Y-%m-%d}", std::chrono::system_clock::now()); }
+
+std::string card_name(const Device& device) {
+  return device.name.kind == DeviceKind::cuda
+             ? device.traits.card
+             : fmt::format("{}, {} threads", this_machine().cpu, device.threads);
+}
+
+}  // namespace
+
+std::optional<double> Result::ratio() const {
+  if (!reference || *reference == 0) return std::nullopt;
+  const bool inverted = reference_is == "torch" && !higher_is_better();
+  return inverted ? *reference / ours : ours / *reference;
+}
+
+Report::Report(const Options& options, const Device& device) : options_(options), card_(card_name(device)) {
+  if (!options.torch.empty()) read_torch(options.torch);
+  std::printf("%s, shape %s\n", card_.c_str(), options.shape.c_str());
+}
+
+void Report::say(const std::string& text) {
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
+}
+
+void Report::add(const Result& result) {
+  std::string line = fmt::format("{:<52} {:>10.2f} {:<8}", result.work, result.ours, result.unit);
+  if (result.reference) {
+    line += fmt::format(" {:<15} {:>10.2f}  ratio {:>5.2f}", result.reference_is, *result.reference,
+                        result.ratio().value_or(0));
+    if (result.best_ratio) line += fmt::format(", of best {:>5.2f}", *result.best_ratio);
+  }
+  if (!result.goal.empty()) line += fmt::format(" ({})", result.goal);
+  if (result.useful_tflops > 0) line += fmt::format("  {:.3g} useful TFLOP/s", result.useful_tflops);
+  say(line);
+  if (options_.json.empty()) return;
+  nlohmann::ordered_json json = {{"work", result.work}, {"ours", result.ours}};
+  json["reference"] = result.reference ? nlohmann::ordered_json(*result.reference) : nullptr;
+  json["ratio"] = result.reference ? nlohmann::ordered_json(*result.ratio()) : nullptr;
+  if (result.best_ratio) json["best_ratio"] = *result.best_ratio;
+  json["unit"] = result.unit;
+  json["reference_is"] = result.reference_is;
+  if (result.useful_tflops > 0) json["useful_tflops"] = result.useful_tflops;
+  json["card"] = card_;
+  json["command"] = options_.command;
+  json["commit"] = options_.commit;
+  json["date"] = today();
+  std::ofstream file(options_.json, std::ios::app);
+  file << json.dump() << "\n";
+  if (!file) throw Error(fmt::format("{} cannot be written; name another file with --json", options_.json));
+}
+
+void Report::breakdown(const std::string& work, const PassTimes& times) {
+  double total = 0;
+  for (const auto& [kind, time] : times.kinds) total += time.ms;
+  say(fmt::format("  {} by kind of operation, launched one by one: {:.2f} ms", work, total));
+  for (const auto& [kind, time] : times.kinds) {
+    say(fmt::format("    {:<48} {:>5} {:>10.2f} ms {:>5.1f} %", name_of(kind), time.launches, time.ms,
+                    100 * time.ms / total));
+  }
+  for (const ProductTime& time : times.products) {
+    const MatmulShape& shape = time.shape;
+    const double flops = 2.0 * static_cast<double>(shape.rows * shape.columns) *
+                         static_cast<double>(shape.depth * time.launches);
+    say(fmt::format("    {:<48} {:>5} {:>10.2f} ms {:>8.3f} TFLOP/s", shape.text(), time.launches, time.ms,
+                    flops / time.ms * 1e-9));
+  }
+}
+
+void Report::memory(const std::string& work, const Device& device, const DeviceMemory& memory) {
+  const bool gpu = device.name.kind == DeviceKind::cuda;
+  Result result{.work = work + ": arena", .ours = gibibytes(memory.arena_bytes), .unit = "GiB"};
+  add(result);
+  for (const auto& [purpose, bytes] : memory.by_purpose) {
+    say(fmt::format("    {:<36} {:>10.3f} GiB", purpose, gibibytes(bytes)));
+  }
+  if (!gpu) return;
+  const cuda::MemoryInfo info = cuda::memory_info(device.name.index);
+  add({.work = work + ": in use by the driver's count",
+       .ours = gibibytes(info.total_bytes - info.free_bytes),
+       .unit = "GiB"});
+}
+
+void Report::set_up(const std::string& work, const SetUpTimes& times) {
+  add({.work = work + ": warm-up", .ours = times.total_s(), .unit = "s"});
+  say(fmt::format("    products {:.3f}, arena {:.3f}, first pass {:.3f} s", times.prepare_s, times.allocate_s,
+                  times.first_s));
+}
+
+void Report::read_torch(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw Error(fmt::format("{} cannot be read; --torch names lines of dflash_torch.py", path));
+  for (std::string text; std::getline(file, text);) {
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    if (!json.is_object() || !json.contains("impl")) continue;  // warnings of the library stand between
+    TorchLine line{.implementation = json["impl"],
+                   .batch = json.value("batch", std::int64_t{0}),
+                   .sequence = json.value("seq", std::int64_t{0}),
+                   .anchors = json.value("anchors", std::int64_t{0}),
+                   .layers = json.value("layers", std::int64_t{0}),
+                   .optimizer = json.value("optimizer", false)};
+    line.ms = json.value("step_ms", json.value("ms", 0.0));
+    line.first_step_s = json.value("first_step_s", 0.0);
+    line.peak_gib = json.value("peak_gib", 0.0);
+    torch_.push_back(line);
+  }
+}
+
+const Report::TorchLine* Report::find_step(const Documents& documents, bool optimizer) const {
+  const auto found = std::find_if(torch_.begin(), torch_.end(), [&](const TorchLine& line) {
+    return line.implementation == "torch-flex" && line.batch == documents.count &&
+           line.sequence == documents.length && line.anchors == documents.anchors &&
+           line.optimizer == optimizer;
+  });
+  return found == torch_.end() ? nullptr : &*found;
+}
+
+std::optional<double> Report::torch_step_ms(const Documents& documents, bool optimizer) const {
+  const TorchLine* line = find_step(documents, optimizer);
+  return line ? std::optional(line->ms) : std::nullopt;
+}
+
+std::optional<double> Report::torch_first_step_s(const Documents& documents, bool optimizer) const {
+  const TorchLine* line = find_step(documents, optimizer);
+  return line ? std::optional(line->first_step_s) : std::nullopt;
+}
+
+std::optional<double> Report::torch_peak_gib(const Documents& documents, bool optimizer) const {
+  const TorchLine* line = find_step(documents, optimizer);
+  return line ? std::optional(line->peak_gib) : std::nullopt;
+}
+
+std::optional<double> Report::torch_prefill_ms(const Documents& documents, std::int64_t layers) const {
+  for (const TorchLine& line : torch_) {
+    const bool same = line.implementation == "torch-sdpa" && line.batch == documents.count &&
+                      line.sequence == documents.length && line.layers == layers;
+    if (same) return line.ms;
+  }
+  return std::nullopt;
+}
+
+}  // namespace draftsmith::bench

@@ -1,0 +1,68 @@
+// What step_bench prints and keeps: one line a measurement, the time of a pass by kind of operation, and JSON lines.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/step/options.h"
+#include "bench/step/recorder.h"
+#include "bench/step/workers.h"
+
+namespace draftsmith::bench {
+
+// A number beside the one that it is compared with.
+struct Result {
+  std::string work;
+  double ours = 0;
+  std::optional<double> reference;
+  std::optional<double> best_ratio;  // of the shortest times, where the others are medians
+  std::string reference_is;          // "products alone", "torch", ...; empty without a reference
+  std::string unit;                  // ms, GB/s, GiB, s, tokens/s
+  double useful_tflops = 0;          // of ours, or 0
+  std::string goal;                  // as a reader wants to see it, or empty
+  bool higher_is_better() const { return unit == "GB/s" || unit == "tokens/s"; }
+  // Against torch: how many times as fast; against a yardstick: ours as a multiple or share of it.
+  std::optional<double> ratio() const;
+};
+
+// One pass, launched operation by operation.
+struct PassTimes {
+  std::map<Kind, KindTime> kinds;
+  std::vector<ProductTime> products;
+};
+
+class Report {
+ public:
+  Report(const Options& options, const Device& device);
+
+  // Prints the line, and appends it to the JSON file.
+  void add(const Result& result);
+  void say(const std::string& text);
+  void breakdown(const std::string& work, const PassTimes& times);
+  void memory(const std::string& work, const Device& device, const DeviceMemory& memory);
+  void set_up(const std::string& work, const SetUpTimes& times);
+
+  // What bench/reference/dflash_torch.py measured, in ms; nothing when its lines have no such measurement.
+  std::optional<double> torch_step_ms(const Documents& documents, bool optimizer) const;
+  std::optional<double> torch_first_step_s(const Documents& documents, bool optimizer) const;
+  std::optional<double> torch_peak_gib(const Documents& documents, bool optimizer) const;
+  std::optional<double> torch_prefill_ms(const Documents& documents, std::int64_t layers) const;
+
+ private:
+  struct TorchLine {
+    std::string implementation;
+    std::int64_t batch = 0, sequence = 0, anchors = 0, layers = 0;
+    bool optimizer = false;
+    double ms = 0, first_step_s = 0, peak_gib = 0;
+  };
+  void read_torch(const std::string& path);
+  const TorchLine* find_step(const Documents& documents, bool optimizer) const;
+
+  const Options& options_;
+  const std::string card_;
+  std::vector<TorchLine> torch_;
+};
+
+}  // namespace draftsmith::bench
