@@ -86,6 +86,11 @@ void add_train(CLI::App& app, TrainArguments& arguments, Chosen& chosen) {
   add_config(*command, arguments.config, arguments.overrides);
   CLI::Option* const resume = command->add_flag(
       "--resume", arguments.resume, "Go on from the newest checkpoint in the output folder, bit for bit");
+  command
+      ->add_flag("--retune", arguments.retune,
+                 "Resume with products chosen anew, as another card, library or thread count needs: the bits "
+                 "then differ from those of a run that was not interrupted")
+      ->needs(resume);
   command->add_flag("--overwrite", arguments.overwrite, "Remove the run in the output folder and begin anew")
       ->excludes(resume);
   command->callback([&] { chosen = [&] { return run_train(arguments); }; });
@@ -96,7 +101,8 @@ void add_train(CLI::App& app, TrainArguments& arguments, Chosen& chosen) {
            "at once.\n\nExamples:\n"
            "  draftsmith train run.yaml\n"
            "  draftsmith train run.yaml train.steps=800 output=runs/longer\n"
-           "  draftsmith train run.yaml --resume\n\nOptions of run.yaml:\n" +
+           "  draftsmith train run.yaml --resume\n"
+           "  draftsmith train run.yaml --resume --retune\n\nOptions of run.yaml:\n" +
            option_reference();
   });
 }

@@ -36,6 +36,7 @@ struct TrainArguments {
   std::string config;                  // run.yaml
   std::vector<std::string> overrides;  // "train.steps=800"
   bool resume = false;                 // go on from the newest checkpoint in the output folder
+  bool retune = false;                 // resume with products chosen anew
   bool overwrite = false;              // remove the run in the output folder first
 };
 int run_train(const TrainArguments& arguments);

@@ -14,8 +14,9 @@ namespace draftsmith {
 namespace {
 
 // These change where, how often and beside what a run computes, but not what. The training data is compared
-// token by token instead (train/trainer.cpp), the drafters by their number.
-constexpr std::array<std::string_view, 10> kFree = {"output",
+// token by token instead (train/trainer.cpp), the drafters by their number, and the threads with what else the
+// products of a device depend on (kernels/product_choices.h).
+constexpr std::array<std::string_view, 11> kFree = {"output",
                                                     "data.train",
                                                     "data.eval",
                                                     "train.checkpoint.every",
@@ -24,7 +25,8 @@ constexpr std::array<std::string_view, 10> kFree = {"output",
                                                     "train.eval.conversations",
                                                     "devices.targets",
                                                     "devices.drafters",
-                                                    "devices.queue.slots"};
+                                                    "devices.queue.slots",
+                                                    "devices.threads"};
 
 std::string value_text(const OptionValue& value) {
   if (value.empty()) return "auto";

@@ -31,6 +31,7 @@ int run_train(const TrainArguments& arguments) {
        .inputs = inputs,
        .config_text = save_resolved(config),
        .existing = existing_folder(arguments),
+       .retune = arguments.retune,
        .check_resumed_config = [&](const std::string& saved,
                                    const std::string& place) { check_resumed_config(config, saved, place); },
        .progress = progress_on_stderr,

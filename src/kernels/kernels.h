@@ -15,6 +15,7 @@
 #include "kernels/head_norm_rope.h"
 #include "kernels/matmul.h"
 #include "kernels/moe.h"
+#include "kernels/product_choices.h"
 #include "kernels/reduce.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/swiglu.h"
@@ -30,7 +31,12 @@ struct Kernels {
   template <typename Arguments>
   using ScratchBytes = std::int64_t (*)(const Device&, const Arguments&);
 
-  std::unique_ptr<PreparedMatmul> (*prepare_matmul)(const Device&, const MatmulShape&) = nullptr;
+  // `choice` is PreparedMatmul::choice of an earlier preparation with the same facts, or empty. It is followed
+  // where that still can be; else the algorithm is chosen anew.
+  std::unique_ptr<PreparedMatmul> (*prepare_matmul)(const Device&, const MatmulShape&,
+                                                    const std::string& choice) = nullptr;
+  // What choices, and the bits of a product, depend on. Throws Error when the device has no library for them.
+  DeviceFacts (*product_facts)(const Device&) = nullptr;
   void (*matmul)(const Stream&, const PreparedMatmul&, const MatmulOperands&) = nullptr;
 
   Launch<CopyRows<T>> copy_rows = nullptr;

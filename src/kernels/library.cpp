@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "base/error.h"
 #include "device/seal.h"
 
 namespace draftsmith {
@@ -13,13 +14,41 @@ std::string MatmulShape::text() const {
                      name(storage), name(output), accumulate ? " accumulated" : "", bias ? " + bias" : "");
 }
 
+std::string MatmulShape::key() const {
+  return fmt::format("{} strides {} {} {}", text(), left_stride, right_stride, output_stride);
+}
+
 const PreparedMatmul& MatmulLibrary::find(const MatmulShape& shape) {
   for (const auto& prepared : prepared_) {
     if (prepared->shape == shape) return *prepared;
   }
+  const auto chosen = chosen_.products.find(shape.key());
+  const bool is_chosen = chosen != chosen_.products.end();
+  if (!is_chosen && !place_.empty()) {
+    throw Error(fmt::format("{}: nothing is stored for the product {} on {}. {}", place_, shape.key(),
+                            device_.name.text(), kRetuneAdvice));
+  }
   count_set_up(SetUp::kernel);
-  prepared_.push_back(prepare_(device_, shape));
+  auto prepared = prepare_(device_, shape, is_chosen ? chosen->second : "");
+  if (is_chosen && !place_.empty() && prepared->choice != chosen->second) {
+    throw Error(fmt::format("{}: on {} the product {} cannot be made by {} any more, only by {}. {}", place_,
+                            device_.name.text(), shape.key(), chosen->second, prepared->choice,
+                            kRetuneAdvice));
+  }
+  prepared_.push_back(std::move(prepared));
   return *prepared_.back();
+}
+
+void MatmulLibrary::use(DeviceChoices choices, std::string place) {
+  DRAFTSMITH_CHECK(prepared_.empty(), "choices are named before products are prepared");
+  chosen_ = std::move(choices);
+  place_ = std::move(place);
+}
+
+DeviceChoices MatmulLibrary::choices() const {
+  DeviceChoices choices{.facts = chosen_.facts};
+  for (const auto& prepared : prepared_) choices.products[prepared->shape.key()] = prepared->choice;
+  return choices;
 }
 
 std::int64_t MatmulLibrary::scratch_bytes() const {

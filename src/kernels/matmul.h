@@ -30,6 +30,8 @@ struct MatmulShape {
 
   bool operator==(const MatmulShape&) const = default;
   std::string text() const;
+  // The text and the strides: a name for all of it.
+  std::string key() const;
 };
 
 // A product at one call: the views give the shape.
@@ -58,6 +60,7 @@ class PreparedMatmul {
   MatmulShape shape;
   std::int64_t scratch_bytes = 0;
   std::string algorithm;  // what the plan prints
+  std::string choice;  // prepares the same again on a device with the same facts; kernels/product_choices.h
 };
 
 // Products of few rows (decoding) read each weight once and give every row the same bits whatever the row

@@ -15,6 +15,7 @@
 #include "data/snapshot.h"
 #include "model/drafter_export.h"
 #include "model/drafter_loader.h"
+#include "train/choices_file.h"
 
 namespace draftsmith {
 namespace {
@@ -25,6 +26,7 @@ constexpr const char* kStateFile = "state.safetensors";
 constexpr const char* kFactsFile = "state.json";
 constexpr const char* kConfigFile = "config.yaml";
 constexpr const char* kDrafterFile = "drafter.json";
+constexpr const char* kChoicesFile = "choices.json";
 
 struct Part {
   const char* prefix;
@@ -133,6 +135,7 @@ void write_checkpoint(const fs::path& folder, const CheckpointContents& contents
   atomic_write_file(writer.file(kFactsFile), facts_text(contents.facts));
   atomic_write_file(writer.file(kConfigFile), contents.config_text);
   atomic_write_file(writer.file(kDrafterFile), write_drafter_config(drafter_config_file(contents.drafter)));
+  atomic_write_file(writer.file(kChoicesFile), contents.choices_text);
   before_commit();
   writer.commit();
 }
@@ -159,6 +162,17 @@ CheckpointFacts read_checkpoint_facts(const fs::path& folder) {
 }
 
 std::string read_checkpoint_config(const fs::path& folder) { return read_text_file(folder / kConfigFile); }
+
+ProductChoices read_checkpoint_choices(const fs::path& folder) {
+  const std::string file = (folder / kChoicesFile).string();
+  if (!fs::exists(file)) {
+    throw Error(
+        fmt::format("{}: expected the choices of products, found none: the checkpoint is of an older "
+                    "draftsmith. {}",
+                    file, kRetuneAdvice));
+  }
+  return ProductChoices(parse_choices(read_text_file(file), file), file);
+}
 
 DrafterShape read_checkpoint_drafter(const fs::path& folder) {
   const std::string file = (folder / kDrafterFile).string();

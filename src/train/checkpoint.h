@@ -3,7 +3,8 @@
 //   state.json         step, data position, counters, the evaluation after the step
 //   config.yaml        the resolved configuration
 //   drafter.json       the drafter's config.json, as it is exported
-// With the same data and configuration, training goes on from it bit for bit: randomness is a pure function
+//   choices.json       the algorithms of the products (train/choices_file.h)
+// With the same data, configuration and choices, training goes on from it bit for bit: randomness is a pure function
 // of seed, epoch and document, so these numbers are all of it.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include <string>
 
 #include "data/corpus.h"
+#include "kernels/product_choices.h"
 #include "metrics/record.h"
 #include "model/weights.h"
 #include "train/optimizer.h"
@@ -53,6 +55,7 @@ struct CheckpointFacts {
 struct CheckpointContents {
   const CheckpointFacts& facts;
   const std::string& config_text;
+  const std::string& choices_text;
   const DrafterShape& drafter;
   const WeightTable& table;  // of that drafter
   TrainedState state;
@@ -64,6 +67,7 @@ void write_checkpoint(const std::filesystem::path& folder, const CheckpointConte
 // Throw Error for what is missing, broken or of another shape.
 CheckpointFacts read_checkpoint_facts(const std::filesystem::path& folder);
 std::string read_checkpoint_config(const std::filesystem::path& folder);
+ProductChoices read_checkpoint_choices(const std::filesystem::path& folder);
 DrafterShape read_checkpoint_drafter(const std::filesystem::path& folder);
 void read_checkpoint_state(const std::filesystem::path& folder, const WeightTable& table,
                            const TrainedState& state);

@@ -50,6 +50,7 @@ void CheckpointThread::write(const SnapshotJob& job, const std::optional<Evaluat
   write_checkpoint(folder.path,
                    {.facts = facts,
                     .config_text = settings_.config_text,
+                    .choices_text = settings_.choices_text,
                     .drafter = settings_.drafter,
                     .table = table_,
                     .state = staging_},

@@ -30,6 +30,7 @@ struct SnapshotJob {
 struct CheckpointThreadSettings {
   RunFolder folder;
   std::string config_text;
+  std::string choices_text;
   DrafterShape drafter;
   CorpusIdentity data;
   std::int64_t keep = 1;

@@ -31,13 +31,17 @@ void DeviceThread<T>::lay_out(Carver& carver, Carver& shared) {
 }
 
 template <typename T>
-void DeviceThread<T>::measure() {
+void DeviceThread<T>::measure(ProductChoices& choices) {
+  MatmulLibrary& library = launch_.library();
+  library.use(choices.of(kernels_of<T>(device_).product_facts(device_), device_.name.text()),
+              choices.place());
   Carver views, shared_views;
   lay_out(views, shared_views);
   launch_.set_mode(LaunchMode::measure);
   if (target_) target_->forward(launch_);
   if (drafter_) drafter_->measure(launch_);
   launch_.set_mode(LaunchMode::run);
+  choices.add(library.choices());
   measured_ = Carver();
   measured_shared_ = Carver();
   lay_out(measured_, measured_shared_);  // with the scratch that the products turned out to need

@@ -54,9 +54,9 @@ class DeviceThread {
   DeviceThread(const Device& device, const DeviceRoles& roles, const RunShapes& shapes,
                const OptimizerConfig& optimizer, std::uint64_t seed);
 
-  // Main thread, in this order. measure() prepares every product and counts the memory, and is all that a
-  // plan needs; carve() allocates it; load() reads weights.
-  void measure();
+  // Main thread, in this order. measure() prepares every product, by `choices` and adding to them, and counts
+  // the memory, and is all that a plan needs; carve() allocates it; load() reads weights.
+  void measure(ProductChoices& choices);
   void carve();
   void load(const std::filesystem::path& target_folder);
   void restore(const TrainedState& state, const StepCounters& counters);

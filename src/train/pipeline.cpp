@@ -79,8 +79,8 @@ Pipeline<T>::Pipeline(const PipelineInputs& inputs)
       gate_(std::ssize(devices_) + 1) {}
 
 template <typename T>
-void Pipeline<T>::measure() {
-  for (const auto& device : devices_) device->measure();
+void Pipeline<T>::measure(ProductChoices& choices) {
+  for (const auto& device : devices_) device->measure(choices);
 }
 
 template <typename T>

@@ -54,8 +54,8 @@ class Pipeline {
   // Opens the devices.
   explicit Pipeline(const PipelineInputs& inputs);
 
-  // Counts the memory of every device and prepares its products.
-  void measure();
+  // Counts the memory of every device and prepares its products, by `choices` and adding to them.
+  void measure(ProductChoices& choices);
   // Allocates what was counted, and the slots: all memory of the run but the staging buffer.
   void allocate();
   // Reads the weights, sets every drafter's state, and runs each device once on the first micro-batch.

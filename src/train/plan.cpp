@@ -19,7 +19,8 @@ std::string roles_text(const DeviceRoles& roles) {
 template <typename T>
 void plan_devices(const PipelineInputs& inputs, RunPlan& plan) {
   Pipeline<T> pipeline(inputs);
-  pipeline.measure();
+  ProductChoices choices;
+  pipeline.measure(choices);
   for (const auto& device : pipeline.devices()) {
     plan.devices.push_back({.name = device->device().name.text(),
                             .roles = roles_text(device->roles()),

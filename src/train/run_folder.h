@@ -1,5 +1,6 @@
 // The folder of a run, and where things lie in it:
 //   config.yaml    the resolved configuration
+//   choices.json   the algorithms of the products (train/choices_file.h)
 //   metrics.jsonl  one line a step and an evaluation (metrics/log_file.h)
 //   report.json    of the last part of the run that ended
 //   checkpoints/step-00000100/   (train/checkpoint.h)
@@ -17,6 +18,7 @@ struct RunFolder {
   std::filesystem::path path;
 
   std::filesystem::path config() const { return path / "config.yaml"; }
+  std::filesystem::path choices() const { return path / "choices.json"; }
   std::filesystem::path metrics() const { return path / "metrics.jsonl"; }
   std::filesystem::path report() const { return path / "report.json"; }
   std::filesystem::path exported() const { return path / "export"; }

@@ -12,6 +12,7 @@
 #include "data/folder_lock.h"
 #include "data/snapshot.h"
 #include "metrics/recorder.h"
+#include "train/choices_file.h"
 #include "train/pipeline.h"
 #include "train/resolve.h"
 #include "train/warm_start.h"
@@ -66,6 +67,11 @@ void announce(const TrainRequest& request, Recorder& recorder, std::int64_t step
       drafter.mask_token_id, static_cast<double>(drafter_weight_table(drafter).size) / 1e6));
 }
 
+void announce_resumed(const TrainRequest& request, Recorder& recorder, std::int64_t step) {
+  recorder.say(fmt::format("resuming after step {}{}", step,
+                           request.retune ? ", with new choices of products: other bits from here on" : ""));
+}
+
 // The state that training begins with, on the host until it is released.
 class InitialState {
  public:
@@ -108,10 +114,12 @@ void offer_owed(const StartingPoint& start, const TrainedState& state, Checkpoin
 }
 
 // Everything that can fail at the start has not: only now what an older run left is touched.
-void begin_folder(const TrainRequest& request, const RunFolder& folder, const StartingPoint& start) {
+void begin_folder(const TrainRequest& request, const RunFolder& folder, const StartingPoint& start,
+                  const std::string& choices) {
   if (request.existing == ExistingFolder::overwrite) empty_run_folder(folder);
   remove_stale_temporaries(folder.path);
   atomic_write_file(folder.config(), request.config_text);
+  atomic_write_file(folder.choices(), choices);
   std::filesystem::create_directories(folder.checkpoints());
   remove_stale_temporaries(folder.checkpoints());
   cut_to_step(folder.metrics(), start.step);
@@ -162,20 +170,24 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
             .report = std::nullopt};
   }
   Pipeline<T> pipeline(inputs);
-  pipeline.measure();
+  ProductChoices choices;
+  if (resumed && !request.retune) choices = read_checkpoint_choices(resumed->checkpoint.path);
+  pipeline.measure(choices);
+  const std::string chosen = choices_text(choices.all());
   pipeline.allocate();
   InitialState initial(pipeline.table(), inputs, resumed);
   pipeline.set_up(initial.state(), start);
-  begin_folder(request, folder, start);
+  begin_folder(request, folder, start, chosen);
   Recorder recorder(LogFile(folder.metrics()), Progress(request.progress(inputs.steps)), [&request] {
     int none = 0;
     request.stop_signal.compare_exchange_strong(none, kStopForLog);
   });
   const RecorderLogSink log(recorder);
   announce(request, recorder, inputs.steps);
-  if (resumed) recorder.say(fmt::format("resuming after step {}", start.step));
+  if (resumed) announce_resumed(request, recorder, start.step);
   CheckpointThread checkpoints({.folder = folder,
                                 .config_text = request.config_text,
+                                .choices_text = chosen,
                                 .drafter = inputs.shapes.drafter,
                                 .data = identify(inputs.train),
                                 .keep = inputs.config.train.checkpoint.keep,

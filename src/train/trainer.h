@@ -22,6 +22,7 @@ struct TrainRequest {
   const RunInputs& inputs;
   std::string config_text;  // the resolved configuration, as saved
   ExistingFolder existing = ExistingFolder::refuse;
+  bool retune = false;  // resume with products chosen anew; the bits then differ
   // Throws Error when a checkpoint of this configuration cannot be resumed with `config`.
   std::function<void(const std::string& config_text, const std::string& place)> check_resumed_config;
   // Where the progress goes, given the run's steps.

@@ -78,6 +78,10 @@ TEST(CommandLine, WrongUsageIsExitCodeTwoAndSaysWhatToTry) {
   EXPECT_EQ(outcome.code, kExitUsage);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("path is required"), HasSubstr("Try: draftsmith inspect --help")));
 
+  outcome = type({"train", "run.yaml", "--retune"});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("--retune requires --resume"));
+
   outcome = type({"devices", "--fast"});
   EXPECT_EQ(outcome.code, kExitUsage);
   EXPECT_THAT(outcome.err, HasSubstr("--fast"));

@@ -8,12 +8,13 @@
 #include "model/drafter_loader.h"
 #include "support/temporary_folder.h"
 #include "train/checkpoint.h"
+#include "train/choices_file.h"
 
 namespace draftsmith {
 namespace {
 
-constexpr std::array kFiles = {"state.json", "drafter.json", "checksums.json", "state.safetensors",
-                               "config.yaml"};
+constexpr std::array kFiles = {"state.json",        "drafter.json", "checksums.json",
+                               "state.safetensors", "config.yaml",  "choices.json"};
 
 class Checkpoint {
  public:
@@ -21,9 +22,15 @@ class Checkpoint {
       : shape_(load_drafter(DRAFTSMITH_SOURCE_DIR "/tests/golden/spec_tiny/drafter").shape),
         table_(drafter_weight_table(shape_)),
         values_(static_cast<std::size_t>(3 * table_.size)) {
-    write_checkpoint(path(),
-                     {.facts = {}, .config_text = "", .drafter = shape_, .table = table_, .state = state()},
-                     [] {});
+    write_checkpoint(
+        path(),
+        {.facts = {},
+         .config_text = "",
+         .choices_text = choices_text({{.facts = {{"device", "CPU"}}, .products = {{"nt", "x"}}}}),
+         .drafter = shape_,
+         .table = table_,
+         .state = state()},
+        [] {});
     for (const char* file : kFiles) whole_.push_back(read_text_file(path() / file));
   }
 
@@ -45,6 +52,7 @@ class Checkpoint {
     attempt([&] { is_complete_snapshot(path()); });
     attempt([&] { read_checkpoint_facts(path()); });
     attempt([&] { read_checkpoint_config(path()); });
+    attempt([&] { read_checkpoint_choices(path()); });
     attempt([&] { drafter_weight_table(read_checkpoint_drafter(path())); });
     attempt([&] { read_checkpoint_state(path(), table_, state()); });
   }

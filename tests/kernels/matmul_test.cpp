@@ -177,15 +177,17 @@ void prepare_without_avx512() {
   const Device device = cpu_device();
   expect_error(
       [&] {
-        cpu_kernels<bf16>().prepare_matmul(device, {.form = MatmulForm::nt,
-                                                    .rows = 64,
-                                                    .columns = 32,
-                                                    .depth = 32,
-                                                    .left_stride = 32,
-                                                    .right_stride = 32,
-                                                    .output_stride = 32,
-                                                    .storage = DType::bf16,
-                                                    .output = DType::bf16});
+        cpu_kernels<bf16>().prepare_matmul(device,
+                                           {.form = MatmulForm::nt,
+                                            .rows = 64,
+                                            .columns = 32,
+                                            .depth = 32,
+                                            .left_stride = 32,
+                                            .right_stride = 32,
+                                            .output_stride = 32,
+                                            .storage = DType::bf16,
+                                            .output = DType::bf16},
+                                           "");
       },
       {"nt 64x32x32 bf16", "train.compute: float32"});
   std::exit(testing::Test::HasFailure() ? 1 : 0);
@@ -198,13 +200,15 @@ TEST(MatmulDeathTest, Bf16WithoutAvx512IsRefusedNotSlow) {
 
 TEST(MatmulTest, ThePlanNamesShapeAndAlgorithm) {
   const Device device = test_device();
-  const auto prepared = kernels_of<float>(device).prepare_matmul(device, {.form = MatmulForm::nt,
-                                                                          .rows = 40,
-                                                                          .columns = 8,
-                                                                          .depth = 8,
-                                                                          .left_stride = 8,
-                                                                          .right_stride = 8,
-                                                                          .output_stride = 8});
+  const auto prepared = kernels_of<float>(device).prepare_matmul(device,
+                                                                 {.form = MatmulForm::nt,
+                                                                  .rows = 40,
+                                                                  .columns = 8,
+                                                                  .depth = 8,
+                                                                  .left_stride = 8,
+                                                                  .right_stride = 8,
+                                                                  .output_stride = 8},
+                                                                 "");
   EXPECT_EQ(prepared->shape.rows, 40);
   EXPECT_FALSE(prepared->algorithm.empty());
   EXPECT_FALSE(prepared->algorithm.starts_with("ref"));

@@ -82,6 +82,7 @@ TrainResult TinyRun::train(ExistingFolder existing) {
        .inputs = inputs,
        .config_text = "tiny",
        .existing = existing,
+       .retune = retune,
        .check_resumed_config = [](const std::string&, const std::string&) {},
        .progress =
            [&](std::int64_t steps) {

@@ -23,6 +23,7 @@ class TinyRun {
   RunConfig config;
   PipelineHooks hooks;
   std::atomic<int> stop_signal{0};
+  bool retune = false;
   std::int64_t documents = 40;
   std::int64_t evaluation_documents = 0;  // 0: no evaluation
 

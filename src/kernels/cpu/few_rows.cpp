@@ -78,7 +78,7 @@ class FewRowsMatmul : public CpuMatmul {
  public:
   explicit FewRowsMatmul(const MatmulShape& wanted) {
     shape = wanted;
-    algorithm = "few rows";
+    algorithm = choice = "few rows";
     if constexpr (!std::is_same_v<T, float>) {
       scratch_bytes = shape.rows * shape.depth * static_cast<std::int64_t>(sizeof(float));
     }

@@ -9,6 +9,7 @@ template <typename T>
 const Kernels<T>& cpu_kernels() {
   static const Kernels<T> kernels{
       .prepare_matmul = cpu::prepare_matmul,
+      .product_facts = cpu::product_facts,
       .matmul = cpu::run_matmul,
       .copy_rows = cpu::copy_rows<T>,
       .fill_zero = cpu::fill_zero,

@@ -1,7 +1,8 @@
 // Products by oneDNN. A transposed operand is a matrix whose strides are swapped, so every form and every row
 // stride is one memory description. The same thread count gives the same bits.
 // oneDNN has fast bf16 products only on CPUs with AVX-512 (fastest with its bf16 instructions); elsewhere it
-// offers a reference loop, hundreds of times slower, which is refused.
+// offers a reference loop, hundreds of times slower, which is refused. There is nothing to choose: its version,
+// the instruction set and the thread count decide.
 #include "kernels/cpu/matmul.h"
 
 #include <array>
@@ -67,7 +68,7 @@ class LibraryMatmul : public CpuMatmul {
                                         descriptions.output)
                    : dnnl::matmul::desc(descriptions.left, descriptions.right, descriptions.output),
         attributes(), engine_);
-    algorithm = plan.impl_info_str();
+    algorithm = choice = plan.impl_info_str();
     if (algorithm.starts_with("ref")) {
       throw Error(fmt::format(
           "the product {} needs a fast kernel; oneDNN offers only its reference loop on this CPU. "
@@ -123,9 +124,35 @@ class LibraryMatmul : public CpuMatmul {
   dnnl::memory left_, right_, bias_, output_, scratch_;
 };
 
+// What oneDNN uses of this CPU, under its own name.
+std::string instruction_set() {
+  using Set = dnnl::cpu_isa;
+  switch (dnnl::get_effective_cpu_isa()) {
+    case Set::sse41:
+      return "sse41";
+    case Set::avx:
+      return "avx";
+    case Set::avx2:
+      return "avx2";
+    case Set::avx2_vnni:
+      return "avx2_vnni";
+    case Set::avx512_core:
+      return "avx512_core";
+    case Set::avx512_core_vnni:
+      return "avx512_core_vnni";
+    case Set::avx512_core_bf16:
+      return "avx512_core_bf16";
+    case Set::avx512_core_amx:
+      return "avx512_core_amx";
+    default:
+      return fmt::format("{:#x}", static_cast<int>(dnnl::get_effective_cpu_isa()));
+  }
+}
+
 }  // namespace
 
-std::unique_ptr<PreparedMatmul> prepare_matmul(const Device& device, const MatmulShape& shape) {
+std::unique_ptr<PreparedMatmul> prepare_matmul(const Device& device, const MatmulShape& shape,
+                                               const std::string&) {
   DRAFTSMITH_CHECK(shape.rows > 0 && shape.columns > 0 && shape.depth > 0, "a product has entries and terms");
   DRAFTSMITH_CHECK(!shape.bias || shape.form == MatmulForm::nt, "only the nt form has a bias");
   if (shape.form == MatmulForm::nt && shape.rows <= kFewRows) return prepare_few_rows(shape);
@@ -137,6 +164,14 @@ std::unique_ptr<PreparedMatmul> prepare_matmul(const Device& device, const Matmu
                     "train.compute: float32",
                     shape.text(), error.message));
   }
+}
+
+DeviceFacts product_facts(const Device& device) {
+  const dnnl_version_t& version = *dnnl_version();
+  return {{"device", "CPU"},
+          {"oneDNN", fmt::format("{}.{}.{}", version.major, version.minor, version.patch)},
+          {"instruction set", instruction_set()},
+          {"threads", fmt::format("{}", device.threads)}};
 }
 
 void run_matmul(const Stream& stream, const PreparedMatmul& prepared, const MatmulOperands& operands) {

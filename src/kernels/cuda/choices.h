@@ -1,13 +1,5 @@
-// The algorithms that were chosen by measuring, kept in a file so that the next run need not measure: one
-// file in Device::tuning_folder for each card, driver and library version. Several processes may use it at
-// once: a choice is one line, appended by one write, and the first line of a product counts. A file that is
-// absent, damaged or unwritable only costs measuring again.
-//
-// Format of `products-<card>-<driver>-<cublasLt version>.txt`, a line a product, fields separated by tabs:
-//   product      MatmulShape::text() and the three strides
-//   algorithm    cublasLtMatmulAlgo_t as 128 hexadecimal digits
-//   scratch      bytes, decimal
-//   check        CRC-32 (reflected, 0xEDB88320) of what comes before its tab, 8 hexadecimal digits
+// An algorithm of cuBLASLt as the text that run folders, checkpoints and the tuning cache keep, and what it
+// depends on.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +8,22 @@
 
 #include <cublasLt.h>
 
-#include "kernels/matmul.h"
+#include "device/device.h"
+#include "kernels/product_choices.h"
 
 namespace draftsmith::cuda {
 
-struct ProductChoice {
-  cublasLtMatmulAlgo_t algorithm{};
+struct Algorithm {
+  cublasLtMatmulAlgo_t description{};
   std::int64_t scratch_bytes = 0;
 };
 
-std::optional<ProductChoice> kept_choice(const Device& device, const MatmulShape& shape);
-void keep_choice(const Device& device, const MatmulShape& shape, const ProductChoice& choice);
+// The library's description of 64 bytes as 128 hexadecimal digits, a space, and the scratch in bytes.
+std::string choice_text(const Algorithm& algorithm);
+// Nothing for any other text.
+std::optional<Algorithm> read_choice(const std::string& text);
 
-// The line of a choice, with its newline, and back; nothing for a line that is damaged or of another product.
-std::string choice_line(const MatmulShape& shape, const ProductChoice& choice);
-std::optional<ProductChoice> read_choice_line(const MatmulShape& shape, const std::string& line);
+// Card, driver and version of cuBLASLt. Throws Error when the library is not there.
+DeviceFacts product_facts(const Device& device);
 
 }  // namespace draftsmith::cuda

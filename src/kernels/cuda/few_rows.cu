@@ -179,7 +179,7 @@ class FewRowsMatmul : public CudaMatmul {
  public:
   explicit FewRowsMatmul(const MatmulShape& wanted) {
     shape = wanted;
-    algorithm = "few rows";
+    algorithm = choice = "few rows";
   }
 
   void run(const Stream& stream, const MatmulOperands& operands) const override {

@@ -9,6 +9,7 @@ template <typename T>
 const Kernels<T>& cuda_kernels() {
   static const Kernels<T> kernels{
       .prepare_matmul = cuda::prepare_matmul,
+      .product_facts = cuda::product_facts,
       .matmul = cuda::run_matmul,
       .copy_rows = cuda::copy_rows<T>,
       .fill_zero = cuda::fill_zero,

@@ -17,12 +17,13 @@
 #include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/tuning.h"
+#include "kernels/tuning_cache.h"
 
 namespace draftsmith::cuda {
 
 namespace {
 
-constexpr std::size_t kMaxScratchBytes = std::size_t{32} << 20;
+constexpr std::int64_t kMaxScratchBytes = std::int64_t{32} << 20;
 constexpr int kCandidates = 16;
 constexpr int kRounds = 3;  // of timing; the shortest time of each candidate counts
 
@@ -80,7 +81,7 @@ CublasLtHandle<cublasLtMatmulPreferenceOpaque_t> make_preference() {
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment);
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxScratchBytes);
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::size_t>(kMaxScratchBytes));
   // Parts of a split depth go to scratch in fp32 and are added by a step of their own, in order.
   const std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
@@ -102,8 +103,7 @@ struct Plan {
         beta(shape.accumulate ? 1.0f : 0.0f),
         bias(shape.bias) {}
 
-  cublasStatus_t run(const Stream& stream, const MatmulOperands& operands,
-                     const ProductChoice& choice) const {
+  cublasStatus_t run(const Stream& stream, const MatmulOperands& operands, const Algorithm& algorithm) const {
     if (bias) {
       const void* pointer = operands.bias;
       check(cublaslt().desc_set(desc.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &pointer, sizeof pointer),
@@ -112,8 +112,8 @@ struct Plan {
     const float alpha = 1;
     return cublaslt().matmul(handle.get(), desc.get(), &alpha, operands.right, first.get(), operands.left,
                              second.get(), &beta, operands.output, output.get(), operands.output,
-                             output.get(), &choice.algorithm, operands.scratch,
-                             static_cast<std::size_t>(choice.scratch_bytes), native(stream));
+                             output.get(), &algorithm.description, operands.scratch,
+                             static_cast<std::size_t>(algorithm.scratch_bytes), native(stream));
   }
 
   CublasLtHandle<cublasLtContext> handle;
@@ -123,29 +123,29 @@ struct Plan {
   bool bias;
 };
 
-bool still_runs(const Plan& plan, const ProductChoice& choice) {
+bool still_runs(const Plan& plan, const Algorithm& algorithm) {
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =
       cublaslt().algo_check(plan.handle.get(), plan.desc.get(), plan.first.get(), plan.second.get(),
-                            plan.output.get(), plan.output.get(), &choice.algorithm, &result);
+                            plan.output.get(), plan.output.get(), &algorithm.description, &result);
   return status == CUBLAS_STATUS_SUCCESS &&
-         result.workspaceSize <= static_cast<std::size_t>(choice.scratch_bytes);
+         result.workspaceSize <= static_cast<std::size_t>(algorithm.scratch_bytes);
 }
 
-std::vector<ProductChoice> propose(const Plan& plan) {
+std::vector<Algorithm> propose(const Plan& plan) {
   std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results{};
   int count = 0;
   const cublasStatus_t status = cublaslt().heuristic(
       plan.handle.get(), plan.desc.get(), plan.first.get(), plan.second.get(), plan.output.get(),
       plan.output.get(), make_preference().get(), kCandidates, results.data(), &count);
-  std::vector<ProductChoice> choices;
-  if (status != CUBLAS_STATUS_SUCCESS) return choices;
+  std::vector<Algorithm> algorithms;
+  if (status != CUBLAS_STATUS_SUCCESS) return algorithms;
   for (int i = 0; i < count; ++i) {
     const auto& result = results[static_cast<std::size_t>(i)];
     if (result.state != CUBLAS_STATUS_SUCCESS) continue;
-    choices.push_back({result.algo, static_cast<std::int64_t>(result.workspaceSize)});
+    algorithms.push_back({result.algo, static_cast<std::int64_t>(result.workspaceSize)});
   }
-  return choices;
+  return algorithms;
 }
 
 // Operands for measuring, freed when the choice is made.
@@ -158,7 +158,7 @@ class Trial {
         right_(Buffer::on_device(device, right_elements(shape) * bytes_of(shape.storage))),
         bias_(Buffer::on_device(device, shape.columns * bytes_of(shape.storage))),
         output_(Buffer::on_device(device, shape.rows * shape.output_stride * bytes_of(shape.output))),
-        scratch_(Buffer::on_device(device, static_cast<std::int64_t>(kMaxScratchBytes))),
+        scratch_(Buffer::on_device(device, kMaxScratchBytes)),
         digests_(Buffer::on_device(device, 2 * sizeof(std::uint64_t))),
         begin_(device),
         end_(device) {
@@ -168,11 +168,11 @@ class Trial {
   }
 
   // Whether it runs, and two runs agree.
-  bool repeats(const ProductChoice& choice) {
+  bool repeats(const Algorithm& algorithm) {
     auto* digests = reinterpret_cast<std::uint64_t*>(digests_.data());
     for (int run = 0; run < 2; ++run) {
       fill_bytes(stream_, output_.data(), 0, output_.bytes());
-      if (plan_.run(stream_, operands(), choice) != CUBLAS_STATUS_SUCCESS) return false;
+      if (plan_.run(stream_, operands(), algorithm) != CUBLAS_STATUS_SUCCESS) return false;
       digest_bytes(stream_, output_.data(), output_.bytes(), digests + run);
     }
     std::uint64_t found[2];
@@ -181,9 +181,9 @@ class Trial {
     return found[0] == found[1];
   }
 
-  double time_ms(const ProductChoice& choice) {
+  double time_ms(const Algorithm& algorithm) {
     begin_.record(stream_);
-    check(plan_.run(stream_, operands(), choice), "measuring a product");
+    check(plan_.run(stream_, operands(), algorithm), "measuring a product");
     end_.record(stream_);
     end_.synchronize();
     return Event::elapsed_ms(begin_, end_);
@@ -204,10 +204,10 @@ class Trial {
   Event begin_, end_;
 };
 
-ProductChoice choose(const Device& device, const MatmulShape& shape, const Plan& plan) {
-  std::vector<ProductChoice> candidates = propose(plan);
+Algorithm choose(const Device& device, const MatmulShape& shape, const Plan& plan) {
+  std::vector<Algorithm> candidates = propose(plan);
   Trial trial(device, shape, plan);
-  std::erase_if(candidates, [&](const ProductChoice& choice) { return !trial.repeats(choice); });
+  std::erase_if(candidates, [&](const Algorithm& algorithm) { return !trial.repeats(algorithm); });
   if (candidates.empty()) {
     throw Error(fmt::format("cuBLASLt offers no algorithm for the product {} that gives the same bits twice",
                             shape.text()));
@@ -222,11 +222,11 @@ ProductChoice choose(const Device& device, const MatmulShape& shape, const Plan&
   return candidates[static_cast<std::size_t>(best)];
 }
 
-std::string describe(const ProductChoice& choice) {
+std::string describe(const Algorithm& algorithm) {
   const auto get = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
     std::int32_t value = 0;
     std::size_t written = 0;
-    cublaslt().algo_get(&choice.algorithm, attribute, &value, sizeof value, &written);
+    cublaslt().algo_get(&algorithm.description, attribute, &value, sizeof value, &written);
     return value;
   };
   return fmt::format("cuBLASLt {}: algorithm {}, tile {}, stages {}, split {}", cublaslt().version(),
@@ -238,17 +238,16 @@ bool on_sixteen_bytes(const void* data) { return reinterpret_cast<std::uintptr_t
 
 class LibraryMatmul : public CudaMatmul {
  public:
-  LibraryMatmul(const Device& device, const MatmulShape& wanted) : plan_(wanted) {
+  LibraryMatmul(const Device& device, const MatmulShape& wanted, const std::string& chosen) : plan_(wanted) {
     shape = wanted;
-    const auto kept = kept_choice(device, shape);
-    if (kept && still_runs(plan_, *kept)) {
-      choice_ = *kept;
-    } else {
-      choice_ = choose(device, shape, plan_);
-      keep_choice(device, shape, choice_);
+    const TuningCache cache(device, product_facts(device));
+    if (!take(chosen) && !take(cache.find(shape.key()).value_or(""))) {
+      algorithm_ = choose(device, shape, plan_);
+      cache.keep(shape.key(), choice_text(algorithm_));
     }
-    scratch_bytes = choice_.scratch_bytes;
-    algorithm = describe(choice_);
+    scratch_bytes = kMaxScratchBytes;  // whatever was chosen, the plan's bytes are the arena's
+    algorithm = describe(algorithm_);
+    choice = choice_text(algorithm_);
   }
 
   void run(const Stream& stream, const MatmulOperands& operands) const override {
@@ -256,19 +255,27 @@ class LibraryMatmul : public CudaMatmul {
                          on_sixteen_bytes(operands.output) && on_sixteen_bytes(operands.scratch),
                      "the operands of a product begin on 16 bytes");
     const LibraryCall call;
-    check(plan_.run(stream, operands, choice_), "a product");
+    check(plan_.run(stream, operands, algorithm_), "a product");
   }
 
  private:
+  bool take(const std::string& text) {
+    const auto read = read_choice(text);
+    if (!read || read->scratch_bytes > kMaxScratchBytes || !still_runs(plan_, *read)) return false;
+    algorithm_ = *read;
+    return true;
+  }
+
   Plan plan_;
-  ProductChoice choice_;
+  Algorithm algorithm_;
 };
 
 }  // namespace
 
-std::unique_ptr<CudaMatmul> prepare_library(const Device& device, const MatmulShape& shape) {
+std::unique_ptr<CudaMatmul> prepare_library(const Device& device, const MatmulShape& shape,
+                                            const std::string& choice) {
   check(cudaSetDevice(device.name.index), "choosing a GPU");
-  return std::make_unique<LibraryMatmul>(device, shape);
+  return std::make_unique<LibraryMatmul>(device, shape, choice);
 }
 
 }  // namespace draftsmith::cuda

@@ -18,7 +18,8 @@ bool on_sixteen_bytes(const MatmulShape& shape) {
 
 }  // namespace
 
-std::unique_ptr<PreparedMatmul> prepare_matmul(const Device& device, const MatmulShape& shape) {
+std::unique_ptr<PreparedMatmul> prepare_matmul(const Device& device, const MatmulShape& shape,
+                                               const std::string& choice) {
   DRAFTSMITH_CHECK(shape.rows > 0 && shape.columns > 0 && shape.depth > 0, "a product has entries and terms");
   DRAFTSMITH_CHECK(!shape.bias || shape.form == MatmulForm::nt, "only the nt form has a bias");
   DRAFTSMITH_CHECK(shape.storage == DType::bf16 || shape.output == DType::float32,
@@ -27,7 +28,7 @@ std::unique_ptr<PreparedMatmul> prepare_matmul(const Device& device, const Matmu
   // The library adds a bias of the output's type only.
   const bool widened_bias = shape.bias && shape.storage != shape.output;
   if (!on_sixteen_bytes(shape) || widened_bias) return prepare_plain(shape);
-  return prepare_library(device, shape);
+  return prepare_library(device, shape, choice);
 }
 
 void run_matmul(const Stream& stream, const PreparedMatmul& prepared, const MatmulOperands& operands) {

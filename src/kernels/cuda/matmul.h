@@ -18,6 +18,7 @@ std::unique_ptr<CudaMatmul> prepare_few_rows(const MatmulShape& shape);
 // Any form and stride, speed free: plain_matmul.cu.
 std::unique_ptr<CudaMatmul> prepare_plain(const MatmulShape& shape);
 // Rows on 16 bytes: library_matmul.cpp.
-std::unique_ptr<CudaMatmul> prepare_library(const Device& device, const MatmulShape& shape);
+std::unique_ptr<CudaMatmul> prepare_library(const Device& device, const MatmulShape& shape,
+                                            const std::string& choice);
 
 }  // namespace draftsmith::cuda

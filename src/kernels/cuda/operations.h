@@ -7,7 +7,9 @@
 
 namespace draftsmith::cuda {
 
-std::unique_ptr<PreparedMatmul> prepare_matmul(const Device& device, const MatmulShape& shape);
+std::unique_ptr<PreparedMatmul> prepare_matmul(const Device& device, const MatmulShape& shape,
+                                               const std::string& choice);
+DeviceFacts product_facts(const Device& device);
 void run_matmul(const Stream& stream, const PreparedMatmul& prepared, const MatmulOperands& operands);
 
 void fill_zero(const Stream& stream, const FillZero& arguments);

@@ -70,7 +70,7 @@ class PlainMatmul : public CudaMatmul {
  public:
   explicit PlainMatmul(const MatmulShape& wanted) {
     shape = wanted;
-    algorithm = "plain";
+    algorithm = choice = "plain";
   }
 
   void run(const Stream& stream, const MatmulOperands& operands) const override {
