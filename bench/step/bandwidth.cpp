@@ -34,7 +34,7 @@ double read_bandwidth(const Device& device) {
   double best_s = 1e30;
   std::uint64_t sum = 0;
   for (int run = 0; run < kRuns; ++run) {
-    const Stopwatch watch;
+    const Stopwatch watch(device);
 #pragma omp parallel for num_threads(device.threads) reduction(+ : sum)
     for (int thread = 0; thread < device.threads; ++thread) sum += sum_of(lanes + thread * share, share);
     best_s = std::min(best_s, watch.seconds());

@@ -63,8 +63,12 @@ class Yardstick {
   std::optional<PackedProducts> packed_;
 };
 
-std::string text_of(const Documents& documents) {
-  return fmt::format("B{} S{} N{}", documents.count, documents.length, documents.anchors);
+// "B4 S3072 N512", and what else differs from the reference implementation's step.
+std::string text_of(const Measurement& m) {
+  const Documents& documents = m.workload.documents;
+  return fmt::format("B{} S{} N{}, {}chunks of {}", documents.count, documents.length, documents.anchors,
+                     m.options.mask == MaskKind::chat ? "chat, " : "",
+                     m.workload.shapes.budget.loss_chunk_rows);
 }
 
 double tflops(double flops, double ms) { return flops / ms * 1e-9; }
@@ -78,42 +82,34 @@ Result beside(const std::string& work, const Times& ours, const Times& reference
           .unit = "ms"};
 }
 
-void add_torch_steps(const Measurement& m, const std::string& work, const std::vector<Times>& ms,
-                     const SetUpTimes& set_up) {
-  const char* const kUpdates[] = {"", " + update"};
-  for (const bool optimizer : {false, true}) {
+void add_torch_steps(const Measurement& m, const std::string& work, const Times& step, const Times& updated) {
+  if (m.options.mask != MaskKind::all) return;
+  const auto add = [&](const std::string& what, double ours, bool optimizer) {
     const auto reference = m.report.torch_step_ms(m.workload.documents, optimizer);
-    if (!reference) continue;
-    m.report.add({.work = work + kUpdates[optimizer],
-                  .ours = ms[optimizer ? 1 : 0].median,
-                  .reference = reference,
-                  .reference_is = "torch",
-                  .unit = "ms"});
-    m.report.add({.work = work + kUpdates[optimizer] + ": warm-up",
-                  .ours = set_up.total_s(),
-                  .reference = m.report.torch_first_step_s(m.workload.documents, optimizer),
-                  .reference_is = "torch",
-                  .unit = "s"});
-  }
+    if (!reference) return;
+    m.report.add({.work = what, .ours = ours, .reference = reference, .reference_is = "torch", .unit = "ms"});
+  };
+  add(work, step.median, false);
+  add(work + " + update", updated.median, true);
 }
 
 }  // namespace
 
 template <typename T>
 void measure_drafter(const Measurement& m) {
-  const std::string work = "drafter step " + text_of(m.workload.documents);
+  const std::string work = "drafter step " + text_of(m);
   const RunShapes& shapes = m.workload.shapes;
   DrafterBench<T> bench(m.device, m.workload, m.options.mask);
   const Stream& stream = bench.launcher().stream();
-  m.report.set_up(work, bench.set_up());
   const Noted step = note(stream, shapes.target.vocabulary, [&] { bench.step(); });
   const Noted update = note(stream, shapes.target.vocabulary, [&] { bench.update(); });
   Yardstick yardstick(m.device, stream, step.products);
   const std::vector<Times> ms =
       alternating_ms(stream, m.options.runs,
                      {[&] { bench.step(); }, [&] { bench.step(), bench.update(); }, [&] { yardstick.run(); },
-                      [&] { launch_again(stream, step.products); }, [&] { bench.load(); }});
+                      [&] { launch_again(stream, step.products); }});
   bench.check_updated();
+  const Times load = alternating_ms(stream, m.options.runs, {[&] { bench.load(); }})[0];
   const double flops = useful_drafter_flops(shapes.drafter, bench.facts());
   Result alone = beside(work, ms[0], ms[2], yardstick.name());
   alone.useful_tflops = tflops(flops, alone.ours);
@@ -123,13 +119,14 @@ void measure_drafter(const Measurement& m) {
   updated.useful_tflops = tflops(flops, updated.ours);
   m.report.add(updated);
   m.report.add(beside(work + ": its products as prepared", ms[3], ms[2], yardstick.name()));
-  m.report.add({.work = work + ": copy of a slot to the device", .ours = ms[4].median, .unit = "ms"});
-  add_torch_steps(m, work, ms, bench.set_up());
+  m.report.add({.work = work + ": copy of a slot to the device", .ours = load.median, .unit = "ms"});
+  add_torch_steps(m, work, ms[0], ms[1]);
+  m.report.set_up(work, bench.set_up(), ms[1].median, m.report.torch_first_step_s(m.workload.documents));
   if (m.options.breakdown) {
     m.report.breakdown(work, step.times);
     m.report.breakdown("its update", update.times);
   }
-  m.report.memory(work, m.device, bench.memory());
+  m.report.memory(work, m.device, bench.memory(), m.report.torch_peak_gib(m.workload.documents));
 }
 
 template <typename T>
@@ -139,7 +136,6 @@ void measure_prefill(const Measurement& m) {
                                        m.workload.documents.count, m.workload.documents.length);
   TargetBench<T> bench(m.device, m.workload);
   const Stream& stream = bench.launcher().stream();
-  m.report.set_up(work, bench.set_up());
   const Noted pass = note(stream, shapes.target.vocabulary, [&] { bench.prefill(); });
   Yardstick yardstick(m.device, stream, pass.products);
   const std::vector<Times> ms =
@@ -160,8 +156,9 @@ void measure_prefill(const Measurement& m) {
     rate.reference_is = "torch";
   }
   m.report.add(rate);
+  m.report.set_up(work, bench.set_up(), ms[3].median, {});
   if (m.options.breakdown) m.report.breakdown(work, pass.times);
-  m.report.memory(work, m.device, bench.memory());
+  m.report.memory(work, m.device, bench.memory(), {});
 }
 
 template <typename T>

@@ -66,10 +66,10 @@ struct PackedProducts::Packed {
   }
 
   // The best of a few, in ms.
-  double time() {
+  double time(const Device& device) {
     double best = 1e30;
     for (int i = 0; i < 3; ++i) {
-      const Stopwatch watch;
+      const Stopwatch watch(device);
       run();
       best = std::min(best, watch.ms());
     }
@@ -94,7 +94,7 @@ PackedProducts::PackedProducts(const Device& device, const std::vector<LaunchedP
       // Rows of the left operand as they lie, or in a layout of the library's own: whichever is faster.
       auto plain = std::make_unique<Packed>(engine, shape, Tag::ab);
       auto blocked = std::make_unique<Packed>(engine, shape, Tag::any);
-      shapes_.push_back(plain->time() <= blocked->time() ? std::move(plain) : std::move(blocked));
+      shapes_.push_back(plain->time(device) <= blocked->time(device) ? std::move(plain) : std::move(blocked));
       found = shapes_.end() - 1;
     }
     order_.push_back(static_cast<std::size_t>(found - shapes_.begin()));

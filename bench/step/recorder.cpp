@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "bench/step/timing.h"
 #include "kernels/tables.h"
 
 namespace draftsmith::bench {
@@ -92,20 +93,34 @@ bool is_product(Kind kind) { return kind <= Kind::head_products; }
 Recording::Recording(const Stream& stream, std::int64_t vocabulary, std::int64_t most_launches)
     : stream_(stream), vocabulary_(vocabulary) {
   DRAFTSMITH_CHECK(t_recording == nullptr, "a thread records once at a time");
-  for (std::int64_t i = 0; i <= most_launches; ++i) ends_.emplace_back(*stream.device);
+  const bool gpu = stream.device->name.kind == DeviceKind::cuda;
+  for (std::int64_t i = 0; gpu && i <= most_launches; ++i) ends_.emplace_back(*stream.device);
+  end_ms_.reserve(most_launches + 1);
   kinds_.reserve(most_launches);
   products_.reserve(most_launches);
   t_recording = this;
   synchronize(stream_);
-  ends_[0].record(stream_);
+  mark();
 }
 
 Recording::~Recording() { t_recording = nullptr; }
 
 void Recording::note(const Stream& stream, Kind kind) {
-  DRAFTSMITH_CHECK(kinds_.size() + 1 < ends_.size(), "a recording has room for every launch");
+  DRAFTSMITH_CHECK(kinds_.size() < kinds_.capacity(), "a recording has room for every launch");
+  DRAFTSMITH_CHECK(stream.native == stream_.native, "what is recorded is launched on one stream");
   kinds_.push_back(kind);
-  ends_[kinds_.size()].record(stream);
+  mark();
+}
+
+// The end of the newest launch.
+void Recording::mark() {
+  if (ends_.empty()) return end_ms_.push_back(now_ms(*stream_.device));
+  ends_[kinds_.size()].record(stream_);
+}
+
+double Recording::ms_of(std::size_t launch) const {
+  if (ends_.empty()) return end_ms_[launch + 1] - end_ms_[launch];
+  return Event::elapsed_ms(ends_[launch], ends_[launch + 1]);
 }
 
 void Recording::note(const Stream& stream, const PreparedMatmul& prepared, const MatmulOperands& operands) {
@@ -123,7 +138,7 @@ std::map<Kind, KindTime> Recording::times() {
   for (std::size_t i = 0; i < kinds_.size(); ++i) {
     KindTime& time = times[kinds_[i]];
     time.launches += 1;
-    time.ms += Event::elapsed_ms(ends_[i], ends_[i + 1]);
+    time.ms += ms_of(i);
   }
   return times;
 }
@@ -137,7 +152,7 @@ std::vector<ProductTime> Recording::product_times() {
                               [&](const ProductTime& time) { return time.shape == shape; });
     if (found == times.end()) found = times.insert(times.end(), {.shape = shape});
     found->launches += 1;
-    found->ms += Event::elapsed_ms(ends_[product.launch], ends_[product.launch + 1]);
+    found->ms += ms_of(product.launch);
   }
   return times;
 }

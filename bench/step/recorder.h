@@ -60,7 +60,7 @@ struct ProductTime {
 // One at a time in a thread.
 class Recording {
  public:
-  // vocabulary: products with that many columns, or that deep, are the head's. most_launches: events are made now.
+  // vocabulary: products with that many columns, or that deep, are the head's. most_launches: room for them is made now.
   Recording(const Stream& stream, std::int64_t vocabulary, std::int64_t most_launches);
   ~Recording();
   Recording(const Recording&) = delete;
@@ -75,9 +75,15 @@ class Recording {
   void note(const Stream& stream, const PreparedMatmul& prepared, const MatmulOperands& operands);
 
  private:
+  // From the end of the launch before to this one's.
+  double ms_of(std::size_t launch) const;
+  void mark();
+
   const Stream stream_;
   const std::int64_t vocabulary_;
-  std::vector<Event> ends_;  // the first: the beginning
+  // Ends of launches, the first: the beginning. Events of a GPU, times of a CPU device.
+  std::vector<Event> ends_;
+  std::vector<double> end_ms_;
   std::vector<Kind> kinds_;
   std::vector<LaunchedProduct> products_;
 };

@@ -30,7 +30,7 @@ std::string card_name(const Device& device) {
 
 std::optional<double> Result::ratio() const {
   if (!reference || *reference == 0) return std::nullopt;
-  const bool inverted = reference_is == "torch" && !higher_is_better();
+  const bool inverted = reference_is == "torch" && (unit == "ms" || unit == "s");
   return inverted ? *reference / ours : ours / *reference;
 }
 
@@ -44,6 +44,11 @@ void Report::say(const std::string& text) {
   std::fflush(stdout);
 }
 
+void Report::set_ceiling(double flops) {
+  ceiling_tflops_ = flops * 1e-12;
+  say(fmt::format("GEMM ceiling, 8192^3: {:.0f} TFLOP/s", ceiling_tflops_));
+}
+
 void Report::add(const Result& result) {
   std::string line = fmt::format("{:<52} {:>10.2f} {:<8}", result.work, result.ours, result.unit);
   if (result.reference) {
@@ -53,6 +58,9 @@ void Report::add(const Result& result) {
   }
   if (!result.goal.empty()) line += fmt::format(" ({})", result.goal);
   if (result.useful_tflops > 0) line += fmt::format("  {:.3g} useful TFLOP/s", result.useful_tflops);
+  if (result.useful_tflops > 0 && ceiling_tflops_ > 0) {
+    line += fmt::format(", {:.0f} % of the ceiling", 100 * result.useful_tflops / ceiling_tflops_);
+  }
   say(line);
   if (options_.json.empty()) return;
   nlohmann::ordered_json json = {{"work", result.work}, {"ours", result.ours}};
@@ -62,6 +70,7 @@ void Report::add(const Result& result) {
   json["unit"] = result.unit;
   json["reference_is"] = result.reference_is;
   if (result.useful_tflops > 0) json["useful_tflops"] = result.useful_tflops;
+  if (ceiling_tflops_ > 0) json["ceiling_tflops"] = ceiling_tflops_;
   json["card"] = card_;
   json["command"] = options_.command;
   json["commit"] = options_.commit;
@@ -88,24 +97,31 @@ void Report::breakdown(const std::string& work, const PassTimes& times) {
   }
 }
 
-void Report::memory(const std::string& work, const Device& device, const DeviceMemory& memory) {
-  const bool gpu = device.name.kind == DeviceKind::cuda;
-  Result result{.work = work + ": arena", .ours = gibibytes(memory.arena_bytes), .unit = "GiB"};
-  add(result);
+void Report::memory(const std::string& work, const Device& device, const DeviceMemory& memory,
+                    std::optional<double> torch_gib) {
+  add({.work = work + ": arena", .ours = gibibytes(memory.arena_bytes), .unit = "GiB"});
   for (const auto& [purpose, bytes] : memory.by_purpose) {
-    say(fmt::format("    {:<36} {:>10.3f} GiB", purpose, gibibytes(bytes)));
+    say(fmt::format("    {:<48} {:>16.3f} GiB", purpose, gibibytes(bytes)));
   }
-  if (!gpu) return;
+  if (device.name.kind != DeviceKind::cuda) return;
   const cuda::MemoryInfo info = cuda::memory_info(device.name.index);
   add({.work = work + ": in use by the driver's count",
        .ours = gibibytes(info.total_bytes - info.free_bytes),
+       .reference = torch_gib,
+       .reference_is = torch_gib ? "torch" : "",
        .unit = "GiB"});
 }
 
-void Report::set_up(const std::string& work, const SetUpTimes& times) {
-  add({.work = work + ": warm-up", .ours = times.total_s(), .unit = "s"});
-  say(fmt::format("    products {:.3f}, arena {:.3f}, first pass {:.3f} s", times.prepare_s, times.allocate_s,
-                  times.first_s));
+void Report::set_up(const std::string& work, const SetUpTimes& times, double pass_ms,
+                    std::optional<double> torch_s) {
+  const double loading_s = std::max(0.0, times.first_s - pass_ms * 1e-3);
+  add({.work = work + ": warm-up",
+       .ours = times.prepare_s + times.allocate_s + loading_s,
+       .reference = torch_s,
+       .reference_is = torch_s ? "torch" : "",
+       .unit = "s"});
+  say(fmt::format("    products {:.3f}, arena {:.3f}, first pass beyond a later one {:.3f} s",
+                  times.prepare_s, times.allocate_s, loading_s));
 }
 
 void Report::read_torch(const std::string& path) {
@@ -141,13 +157,17 @@ std::optional<double> Report::torch_step_ms(const Documents& documents, bool opt
   return line ? std::optional(line->ms) : std::nullopt;
 }
 
-std::optional<double> Report::torch_first_step_s(const Documents& documents, bool optimizer) const {
-  const TorchLine* line = find_step(documents, optimizer);
-  return line ? std::optional(line->first_step_s) : std::nullopt;
+std::optional<double> Report::torch_first_step_s(const Documents& documents) const {
+  std::optional<double> longest;
+  for (const bool optimizer : {false, true}) {
+    const TorchLine* line = find_step(documents, optimizer);
+    if (line) longest = std::max(longest.value_or(0), line->first_step_s);
+  }
+  return longest;
 }
 
-std::optional<double> Report::torch_peak_gib(const Documents& documents, bool optimizer) const {
-  const TorchLine* line = find_step(documents, optimizer);
+std::optional<double> Report::torch_peak_gib(const Documents& documents) const {
+  const TorchLine* line = find_step(documents, true);
   return line ? std::optional(line->peak_gib) : std::nullopt;
 }
 

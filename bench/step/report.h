@@ -22,8 +22,7 @@ struct Result {
   std::string unit;                  // ms, GB/s, GiB, s, tokens/s
   double useful_tflops = 0;          // of ours, or 0
   std::string goal;                  // as a reader wants to see it, or empty
-  bool higher_is_better() const { return unit == "GB/s" || unit == "tokens/s"; }
-  // Against torch: how many times as fast; against a yardstick: ours as a multiple or share of it.
+  // Against torch: how many times as fast. Against anything else, and of bytes: ours as a multiple of it.
   std::optional<double> ratio() const;
 };
 
@@ -37,17 +36,24 @@ class Report {
  public:
   Report(const Options& options, const Device& device);
 
+  // 2 * multiply-adds a second of the product that useful work is a share of (bench/step/ceilings.h).
+  void set_ceiling(double flops);
   // Prints the line, and appends it to the JSON file.
   void add(const Result& result);
   void say(const std::string& text);
   void breakdown(const std::string& work, const PassTimes& times);
-  void memory(const std::string& work, const Device& device, const DeviceMemory& memory);
-  void set_up(const std::string& work, const SetUpTimes& times);
+  // torch_gib: the reference's peak, by its allocator's count, context and libraries not among it.
+  void memory(const std::string& work, const Device& device, const DeviceMemory& memory,
+              std::optional<double> torch_gib);
+  // pass_ms: of a pass when all is set up. The work of the first pass itself is no set-up.
+  void set_up(const std::string& work, const SetUpTimes& times, double pass_ms,
+              std::optional<double> torch_s);
 
   // What bench/reference/dflash_torch.py measured, in ms; nothing when its lines have no such measurement.
   std::optional<double> torch_step_ms(const Documents& documents, bool optimizer) const;
-  std::optional<double> torch_first_step_s(const Documents& documents, bool optimizer) const;
-  std::optional<double> torch_peak_gib(const Documents& documents, bool optimizer) const;
+  std::optional<double> torch_first_step_s(
+      const Documents& documents) const;  // the longest: nothing was compiled
+  std::optional<double> torch_peak_gib(const Documents& documents) const;  // with the optimizer
   std::optional<double> torch_prefill_ms(const Documents& documents, std::int64_t layers) const;
 
  private:
@@ -62,6 +68,7 @@ class Report {
 
   const Options& options_;
   const std::string card_;
+  double ceiling_tflops_ = 0;  // 0: not measured
   std::vector<TorchLine> torch_;
 };
 

@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <exception>
 
-#include <fmt/core.h>
-
 #include "bench/step/ceilings.h"
 #include "bench/step/measure.h"
 #include "train/resolve.h"
@@ -47,8 +45,8 @@ int run(int argc, char** argv) {
       .options = *options, .device = device, .workload = workload, .report = report};
   // bf16 where a CPU multiplies it; on a GPU always.
   const bool bf16_products = gpu || resolve_compute({}) == DType::bf16;
+  if (gpu) report.set_ceiling(product_ceiling(device));
   bf16_products ? measure<bf16>(measurement) : measure<float>(measurement);
-  if (gpu) report.say(fmt::format("GEMM ceiling, 8192^3: {:.0f} TFLOP/s", product_ceiling(device) * 1e-12));
   return 0;
 }
 

@@ -60,7 +60,7 @@ void DrafterBench<T>::lay_out(Carver& carver, Carver& shared) {
 
 template <typename T>
 void DrafterBench<T>::allocate() {
-  const Stopwatch preparing;
+  const Stopwatch preparing(device_);
   Carver views, shared_views;
   lay_out(views, shared_views);
   launch_.set_mode(LaunchMode::measure);
@@ -69,7 +69,7 @@ void DrafterBench<T>::allocate() {
   Carver measured, measured_shared;
   lay_out(measured, measured_shared);
   set_up_.prepare_s = preparing.seconds();
-  const Stopwatch allocating;
+  const Stopwatch allocating(device_);
   arena_ = Arena(device_, measured.peak());
   shared_ = Buffer::pinned(measured_shared.peak());
   set_up_.allocate_s = allocating.seconds();
@@ -145,7 +145,7 @@ void TargetBench<T>::lay_out(Carver& carver) {
 
 template <typename T>
 void TargetBench<T>::allocate() {
-  const Stopwatch preparing;
+  const Stopwatch preparing(device_);
   Carver views;
   lay_out(views);
   launch_.set_mode(LaunchMode::measure);
@@ -154,7 +154,7 @@ void TargetBench<T>::allocate() {
   Carver measured;
   lay_out(measured);
   set_up_.prepare_s = preparing.seconds();
-  const Stopwatch allocating;
+  const Stopwatch allocating(device_);
   arena_ = Arena(device_, measured.peak());
   set_up_.allocate_s = allocating.seconds();
   memory_ = memory_of(measured);

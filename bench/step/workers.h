@@ -13,12 +13,11 @@
 
 namespace draftsmith::bench {
 
-// What comes before the first step is done, without making and copying weights and data.
+// What comes before the second pass, without making and copying weights and data.
 struct SetUpTimes {
   double prepare_s = 0;   // choosing the products
   double allocate_s = 0;  // the arena
   double first_s = 0;     // the first pass, which loads kernels
-  double total_s() const { return prepare_s + allocate_s + first_s; }
 };
 
 struct DeviceMemory {
