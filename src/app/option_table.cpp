@@ -240,6 +240,10 @@ std::vector<Option> device_options() {
       integer(
           "devices.threads", {1, 4096}, "CPU threads of each logical device; auto: cores shared out",
           [](auto& run) -> auto& { return run.devices.threads; }),
+      real(
+          "devices.watchdog_s", above_zero(1e6),
+          "ends a run that stands still for so long; auto: 60, or ten times the warm-up",
+          [](auto& run) -> auto& { return run.devices.watchdog_s; }),
       required(declare(
           "output", "folder of the run: log, checkpoints, export",
           [](auto& run) -> auto& { return run.output; })),

@@ -1,6 +1,7 @@
 #include "device/memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -14,6 +15,9 @@
 namespace draftsmith {
 
 namespace {
+
+// Asked for a process's whole pool, so it belongs to no object.
+std::atomic<std::int64_t> g_pinned_bytes{0};
 
 std::int64_t rounded(std::int64_t bytes) {
   return round_up(std::max<std::int64_t>(bytes, 1), kMemoryAlignment);
@@ -38,6 +42,7 @@ double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 <<
 bool host_addressable(const Device& device) { return device.name.kind == DeviceKind::cpu; }
 
 void Buffer::Free::operator()(std::byte* memory) const {
+  g_pinned_bytes -= pinned_bytes;
   switch (where) {
     case Where::host:
       return std::free(memory);
@@ -58,12 +63,12 @@ Buffer Buffer::on_device(const Device& device, std::int64_t bytes) {
       refuse(bytes, fmt::format("{}, where {:.2f} of {:.2f} GiB are free", device.name.text(),
                                 gibibytes(info.free_bytes), gibibytes(info.total_bytes)));
     }
-    return Buffer(memory, bytes, {Where::gpu, device.name.index});
+    return Buffer(memory, bytes, {Where::gpu, device.name.index, 0});
   }
   std::byte* memory = allocate_pages(size);
   if (memory == nullptr) refuse(bytes, device.name.text());
   std::memset(memory, 0, static_cast<std::size_t>(size));  // touches every page now rather than in the run
-  return Buffer(memory, bytes, {Where::host, 0});
+  return Buffer(memory, bytes, {Where::host, 0, 0});
 }
 
 Buffer Buffer::pinned(std::int64_t bytes) {
@@ -73,7 +78,16 @@ Buffer Buffer::pinned(std::int64_t bytes) {
   std::byte* memory = where == Where::pinned ? cuda::allocate_pinned(size) : allocate_pages(size);
   if (memory == nullptr) refuse(bytes, where == Where::pinned ? "the host as pinned memory" : "the host");
   std::memset(memory, 0, static_cast<std::size_t>(size));
-  return Buffer(memory, bytes, {where, 0});
+  g_pinned_bytes += size;
+  return Buffer(memory, bytes, {where, 0, size});
 }
+
+std::int64_t bytes_in_use(const Device& device) {
+  if (device.name.kind != DeviceKind::cuda) return 0;
+  const cuda::MemoryInfo info = cuda::memory_info(device.name.index);
+  return info.total_bytes - info.free_bytes;
+}
+
+std::int64_t pinned_bytes() { return g_pinned_bytes; }
 
 }  // namespace draftsmith

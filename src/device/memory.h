@@ -35,6 +35,7 @@ class Buffer {
   struct Free {
     Where where;  // 0 where nothing is owned: the host
     int device;
+    std::int64_t pinned_bytes;  // 0 unless Buffer::pinned gave them
     void operator()(std::byte* memory) const;
   };
   Buffer(std::byte* data, std::int64_t bytes, Free free) : data_(data, free), bytes_(bytes) {}
@@ -42,5 +43,11 @@ class Buffer {
   std::unique_ptr<std::byte, Free> data_;
   std::int64_t bytes_ = 0;
 };
+
+// What the driver says is in use on a GPU, by whomever; 0 of a CPU device. May be asked after seal(), by the
+// main thread.
+std::int64_t bytes_in_use(const Device& device);
+// What Buffer::pinned has given and not taken back, in this process.
+std::int64_t pinned_bytes();
 
 }  // namespace draftsmith

@@ -15,6 +15,11 @@ class FirstFailure {
     if (!first_) first_ = std::current_exception();
   }
 
+  bool any() {
+    Lock lock(mutex_);
+    return first_ != nullptr;
+  }
+
   // Throws what was kept, if anything.
   void rethrow() {
     Lock lock(mutex_);

@@ -1,6 +1,8 @@
 #include "train/pipeline.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include <fmt/core.h>
@@ -8,6 +10,7 @@
 #include "base/arithmetic.h"
 #include "base/error.h"
 #include "device/memory.h"
+#include "train/watchdog.h"
 
 namespace draftsmith {
 namespace {
@@ -43,6 +46,22 @@ std::vector<std::unique_ptr<DeviceThread<T>>> make_devices(const PipelineInputs&
   return devices;
 }
 
+template <typename T>
+std::vector<Device> devices_of(const std::vector<std::unique_ptr<DeviceThread<T>>>& threads) {
+  std::vector<Device> devices;
+  for (const auto& thread : threads) devices.push_back(thread->device());
+  return devices;
+}
+
+// Seconds since a moment.
+double seconds_since(std::chrono::steady_clock::time_point began) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * seconds));
+}
+
 HeapCounts since(const HeapCounts& before) {
   HeapCounts counts = heap_counts();
   counts.ours -= before.ours;
@@ -76,7 +95,8 @@ Pipeline<T>::Pipeline(const PipelineInputs& inputs)
       devices_(make_devices<T>(inputs)),
       collective_(drafter_count(inputs)),
       ready_(std::ssize(devices_) + 1),
-      gate_(std::ssize(devices_) + 1) {}
+      gate_(std::ssize(devices_) + 1),
+      memory_(devices_of<T>(devices_)) {}
 
 template <typename T>
 void Pipeline<T>::measure(ProductChoices& choices) {
@@ -110,11 +130,15 @@ void Pipeline<T>::set_up(const TrainedState& state, const StartingPoint& start) 
   // documents: a run that has made all its steps has none left.
   Slot& slot = *ring_->wait(0, SlotState::free);
   slot.facts = Packer(inputs_.train, inputs_.shapes.drafter, packing, DataPosition{}).next(slot.batch);
+  double warm_up_s = 0;                  // of the slowest device
   for (const auto& device : devices_) {  // targets come first, so a drafter finds features
     device->load(inputs_.config.target);
     device->restore(state, start.counters);
+    const auto began = std::chrono::steady_clock::now();
     device->warm_up(slot);
+    warm_up_s = std::max(warm_up_s, seconds_since(began));
   }
+  limit_s_ = watchdog_limit_s(inputs_.config.devices.watchdog_s, warm_up_s);
   feeder_.emplace(Packer(inputs_.train, inputs_.shapes.drafter, packing, start.position),
                   evaluation_ ? &*evaluation_ : nullptr,
                   MicroBatchBuilder(inputs_.shapes.budget, inputs_.shapes.drafter));
@@ -140,47 +164,59 @@ void Pipeline<T>::run(const StartingPoint& start, Recorder& recorder, Checkpoint
                             .hooks = inputs_.hooks,
                             .stop_signal = inputs_.stop_signal};
   const HeapCounts heap_before = heap_counts();
+  Crew crew([&] { close_all(checkpoints); });
+  std::thread checkpoint_thread([&] {
+    try {
+      checkpoints.run();
+    } catch (...) {
+      crew.fail();
+    }
+  });
   try {
-    start_threads(links, recorder, checkpoints);
+    start_threads(crew, links, recorder, checkpoints);
     if (ready_.arrive()) {
       seal();
       leader.begin();
       gate_.arrive();
+      watch(crew, leader);
     }
   } catch (...) {
-    failure_.keep_current();
-    close_all(checkpoints);
+    crew.fail();
   }
-  join_threads(checkpoints);
+  crew.join_or_exit(milliseconds(limit_s_));
+  checkpoints.finish();  // nobody submits any more
+  checkpoint_thread.join();
   seal_ = seal_report();
   heap_ = since(heap_before);
   unseal();
-  failure_.rethrow();
+  crew.rethrow();
 }
 
 template <typename T>
-void Pipeline<T>::start_threads(const PipelineLinks& links, Recorder& recorder,
+void Pipeline<T>::start_threads(Crew& crew, const PipelineLinks& links, Recorder& recorder,
                                 CheckpointThread& checkpoints) {
-  const auto guarded = [this, &checkpoints](auto body) {
-    return std::thread([this, &checkpoints, body] {
-      try {
-        body();
-      } catch (...) {
-        failure_.keep_current();
-        close_all(checkpoints);
-      }
-    });
-  };
-  checkpoint_thread_ = guarded([&checkpoints] { checkpoints.run(); });
-  threads_.push_back(guarded([this, links] { feeder_->run(links.plan, links.ring, links.hooks); }));
+  crew.start(feeder_->times(), [this, links] { feeder_->run(links.plan, links.ring, links.hooks); });
   if (collector_) {
-    threads_.push_back(guarded([this, links, &recorder, &checkpoints] {
+    crew.start(collector_->times(), [this, links, &recorder, &checkpoints] {
       collector_->run(links.plan, links.ring, recorder, checkpoints);
-    }));
+    });
   }
   for (const auto& device : devices_) {
-    threads_.push_back(guarded([this, &device = *device, links] { run_device(device, links); }));
+    crew.start(device->times(), [this, &device = *device, links] { run_device(device, links); });
   }
+}
+
+// The main thread's part of a run: looks once a second whether memory stays where it is, the exchange is sound and
+// somebody goes on.
+template <typename T>
+void Pipeline<T>::watch(Crew& crew, const StepLeader& leader) {
+  const auto period = std::min(std::chrono::milliseconds(1000), milliseconds(limit_s_ / 4));
+  Watchdog watchdog(limit_s_);
+  do {
+    memory_.sample(leader.steps_made());
+    collective_.check();
+    watchdog.check(crew.running());
+  } while (!crew.ended_within(period));
 }
 
 template <typename T>
@@ -201,13 +237,6 @@ void Pipeline<T>::close_all(CheckpointThread& checkpoints) {
 }
 
 template <typename T>
-void Pipeline<T>::join_threads(CheckpointThread& checkpoints) {
-  for (std::thread& thread : threads_) thread.join();
-  checkpoints.finish();  // nobody submits any more
-  if (checkpoint_thread_.joinable()) checkpoint_thread_.join();
-}
-
-template <typename T>
 const DeviceThread<T>& Pipeline<T>::drafter_zero() const {
   return **std::find_if(devices_.begin(), devices_.end(),
                         [](const auto& device) { return device->roles().drafter == 0; });
@@ -224,6 +253,7 @@ TrainReport Pipeline<T>::report() const {
                      .seconds = drafter_zero().times().total_s,
                      .slot_bytes = slot_bytes(),
                      .staging_bytes = CheckpointThread::staging_bytes(table_),
+                     .memory = memory_.report(),
                      .seal = seal_,
                      .heap = heap_};
   report.threads.push_back(feeder_->times());
@@ -233,6 +263,7 @@ TrainReport Pipeline<T>::report() const {
     report.blocks += device->work().blocks;
     report.threads.push_back(times);
     report.devices.push_back({.name = device->device().name.text(),
+                              .kind = device->device().name.kind,
                               .threads = device->device().threads,
                               .target = device->roles().target.has_value(),
                               .drafter = device->roles().drafter.has_value(),
@@ -240,6 +271,7 @@ TrainReport Pipeline<T>::report() const {
                               .bytes_by_purpose = device->bytes_by_purpose(),
                               .work = device->work(),
                               .total_s = times.total_s,
+                              .busy_s = times.total_s - times.waited_s(),
                               .product_rate = device->product_rate()});
   }
   if (collector_) report.threads.push_back(collector_->times());

@@ -14,9 +14,10 @@
 #include <vector>
 
 #include "fabric/barrier.h"
+#include "metrics/memory_watch.h"
 #include "train/collector.h"
+#include "train/crew.h"
 #include "train/device_thread.h"
-#include "train/failure.h"
 #include "train/feeder.h"
 #include "train/report.h"
 #include "train/resolve.h"
@@ -74,8 +75,9 @@ class Pipeline {
 
  private:
   void close_all(CheckpointThread& checkpoints);
-  void start_threads(const PipelineLinks& links, Recorder& recorder, CheckpointThread& checkpoints);
-  void join_threads(CheckpointThread& checkpoints);
+  void start_threads(Crew& crew, const PipelineLinks& links, Recorder& recorder,
+                     CheckpointThread& checkpoints);
+  void watch(Crew& crew, const StepLeader& leader);
   void run_device(DeviceThread<T>& device, const PipelineLinks& links);
 
   // Constant after set-up.
@@ -90,10 +92,9 @@ class Pipeline {
   std::optional<SlotRing> ring_;
   LocalCollective collective_;
   Barrier ready_, gate_;  // of the devices' threads and the main thread
-  FirstFailure failure_;
   // Main thread only.
-  std::vector<std::thread> threads_;  // of feeder, devices and evaluation
-  std::thread checkpoint_thread_;
+  MemoryWatch memory_;
+  double limit_s_ = 0;  // of the watchdog
   SealReport seal_;
   HeapCounts heap_;
 };

@@ -7,6 +7,7 @@
 
 #include "train/pipeline.h"
 #include "train/resolve.h"
+#include "train/useful_flops.h"
 
 namespace draftsmith {
 namespace {
@@ -36,6 +37,30 @@ void plan_devices(const PipelineInputs& inputs, RunPlan& plan) {
                      {"first state, until training begins", state_bytes}};
 }
 
+// A device takes about as long as its useful operations.
+RoleWork first_micro_batch(const RunConfig& config, const RunInputs& inputs) {
+  const RunShapes& shapes = inputs.shapes;
+  Carver count;
+  carve_micro_batch(count, shapes.budget);
+  const Buffer memory = Buffer::pinned(count.peak());
+  Carver carver(memory.data(), memory.bytes());
+  Packer packer(inputs.train, shapes.drafter, packer_settings(config, shapes.budget), {});
+  const BatchFacts facts = packer.next(carve_micro_batch(carver, shapes.budget));
+  return {.target_s = useful_target_flops(shapes.target, shapes.target_layers(), facts),
+          .drafter_s = useful_drafter_flops(shapes.drafter, facts)};
+}
+
+// Nothing for a single device.
+std::string split_advice(const RunPlan& plan) {
+  if (plan.devices.size() < 2) return "";
+  return fmt::format(
+      "a micro-batch is {:.2f} times as much work for a drafter as for a target: of {} equal devices {} "
+      "would be "
+      "the fastest\n",
+      plan.work.drafter_s / plan.work.target_s, plan.devices.size(),
+      split_text(best_split(plan.work, std::ssize(plan.devices))));
+}
+
 std::int64_t sum_of(const std::map<std::string, std::int64_t>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0},
                          [](std::int64_t sum, const auto& entry) { return sum + entry.second; });
@@ -63,6 +88,7 @@ RunPlan plan_run(const RunConfig& config, const RunInputs& inputs) {
                                                                       config.train.accumulate);
   plan.epochs =
       plan.documents_per_step * static_cast<double>(plan.steps) / static_cast<double>(inputs.train.size());
+  plan.work = first_micro_batch(config, inputs);
   const PipelineInputs pipeline{.config = config,
                                 .shapes = inputs.shapes,
                                 .train = inputs.train,
@@ -87,7 +113,7 @@ std::string plan_text(const RunPlan& plan, PlanDetail detail) {
     text += "    products\n";
     for (const std::string& product : device.products) text += "      " + product + "\n";
   }
-  return text +
+  return text + split_advice(plan) +
          fmt::format("host: {}\n{}", byte_text(sum_of(plan.host_bytes)), purpose_text(plan.host_bytes));
 }
 

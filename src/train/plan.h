@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "train/balance.h"
 #include "train/run_config.h"
 #include "train/run_inputs.h"
 
@@ -28,6 +29,7 @@ struct RunPlan {
   double epochs = 0;
   std::vector<PlannedDevice> devices;
   std::map<std::string, std::int64_t> host_bytes;
+  RoleWork work;  // of the first micro-batch, in useful operations: how the roles compare
 
   // Logical CPU devices share the host's memory.
   std::int64_t total_bytes() const;

@@ -1,7 +1,6 @@
 #include "train/report.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include <fmt/core.h>
 
@@ -12,8 +11,38 @@ namespace {
 
 constexpr const char* kSetUpNames[] = {"arena", "pinned_pool", "kernel", "handle"};
 
-double waited_s(const ThreadTimes& times) {
-  return std::accumulate(times.waits_s.begin(), times.waits_s.end(), 0.0);
+DeviceSplit best_split_of(const TrainReport& report) {
+  return best_split(report.role_work(), std::ssize(report.devices));
+}
+
+JsonValue balance_json(const TrainReport& report) {
+  const RoleWork work = report.role_work();
+  const DeviceSplit best = best_split_of(report);
+  JsonObject json{{"target_busy_s", {work.target_s}}, {"drafter_busy_s", {work.drafter_s}}};
+  if (report.comparable()) {
+    json.push_back({"best_split",
+                    {JsonObject{{"targets", {best.targets}},
+                                {"drafters", {best.drafters}},
+                                {"both_roles", {best.both_roles}},
+                                {"times_as_fast", {split_s(work, report.split()) / split_s(work, best)}}}}});
+  }
+  return {json};
+}
+
+// Who held up whom: a role that is less busy waits for the other.
+std::string balance_text(const TrainReport& report) {
+  const RoleWork work = report.role_work();
+  const DeviceSplit now = report.split(), best = best_split_of(report);
+  const auto busy = [&](double role_s, std::int64_t devices) {
+    return 100 * role_s / (static_cast<double>(devices) * std::max(report.seconds, 1e-9));
+  };
+  std::string text =
+      fmt::format("balance: {}; busy with target work {:.0f} % of the time, with drafter work {:.0f} %\n",
+                  split_text(now), busy(work.target_s, now.targets), busy(work.drafter_s, now.drafters));
+  if (!report.comparable() || report.devices.size() == 1) return text;
+  if (best == now) return text + "    no other split of these devices would be faster\n";
+  return text + fmt::format("    {} of these devices would be {:.2f} times as fast\n", split_text(best),
+                            split_s(work, now) / split_s(work, best));
 }
 
 JsonValue counts_json(const std::int64_t (&counts)[4]) {
@@ -32,6 +61,7 @@ JsonValue device_json(const DeviceReport& device) {
                      {"bytes", {device.bytes}},
                      {"bytes_by_purpose", {purposes}},
                      {"total_s", {device.total_s}},
+                     {"busy_s", {device.busy_s}},
                      {"gflops_per_second", {device.flops_per_second() / 1e9}},
                      {"gemm_gflops_per_second", {device.product_rate / 1e9}},
                      {"share_of_gemm_rate", {device.flops_per_second() / device.product_rate}}}};
@@ -46,6 +76,42 @@ JsonValue thread_json(const ThreadTimes& times) {
   return {JsonObject{{"name", {times.name}}, {"total_s", {times.total_s}}, {"waits_s", {waits}}}};
 }
 
+JsonValue range_json(const ByteRange& range) {
+  if (!range.sampled()) return {JsonObject{}};
+  return {JsonObject{{"least", {range.least}}, {"most", {range.most}}}};
+}
+
+JsonValue memory_json(const MemoryReport& memory) {
+  JsonObject gpus;
+  for (const MemoryReport::Gpu& gpu : memory.gpus) gpus.push_back({gpu.name, range_json(gpu.used)});
+  return {JsonObject{{"samples", {memory.samples}},
+                     {"steady", {memory.steady()}},
+                     {"gpu_bytes", {gpus}},
+                     {"pinned_bytes", range_json(memory.pinned)},
+                     {"anonymous_bytes_after_step_20", range_json(memory.anonymous)},
+                     {"file_bytes", range_json(memory.files)}}};
+}
+
+std::string range_text(const ByteRange& range) {
+  if (!range.sampled()) return "not sampled";
+  if (range.moved() == 0) return byte_text(range.most) + " (min = max)";
+  return fmt::format("{} to {}, moved by {}", byte_text(range.least), byte_text(range.most),
+                     byte_text(range.moved()));
+}
+
+std::string memory_text(const MemoryReport& memory) {
+  std::string text =
+      fmt::format("memory in {} samples: {}\n", memory.samples, memory.steady() ? "steady" : "NOT steady");
+  const auto line = [&](const std::string& name, const ByteRange& range) {
+    text += fmt::format("    {:<22} {}\n", name, range_text(range));
+  };
+  for (const MemoryReport::Gpu& gpu : memory.gpus) line(gpu.name + " by the driver", gpu.used);
+  line("pinned", memory.pinned);
+  line("anonymous, settled", memory.anonymous);
+  line("files", memory.files);
+  return text;
+}
+
 std::string device_text(const DeviceReport& device) {
   const char* const role = device.target && device.drafter ? "target and drafter"
                            : device.target                 ? "target"
@@ -58,16 +124,47 @@ std::string device_text(const DeviceReport& device) {
 }
 
 std::string thread_text(const ThreadTimes& times) {
-  std::string line = fmt::format("  {}: {:.1f} s, of which {:.0f} % waiting", times.name, times.total_s,
-                                 100 * waited_s(times) / std::max(times.total_s, 1e-9));
+  std::string line = fmt::format("  {}: {:.1f} s, of which {:.1f} % waiting", times.name, times.total_s,
+                                 100 * times.waited_s() / std::max(times.total_s, 1e-9));
   for (std::size_t wait = 0; wait < times.waits_s.size(); ++wait) {
     if (times.waits_s[wait] <= 0) continue;
-    line += fmt::format(", {:.1f} s for {}", times.waits_s[wait], wait_name(static_cast<WaitFor>(wait)));
+    line += fmt::format(", {:.1f} % for {}", 100 * times.waits_s[wait] / std::max(times.total_s, 1e-9),
+                        wait_name(static_cast<WaitFor>(wait)));
   }
   return line + "\n";
 }
 
 }  // namespace
+
+RoleWork DeviceReport::role_work() const {
+  const double all = work.target_flops + work.drafter_flops;
+  if (all == 0) return {};
+  return {.target_s = busy_s * work.target_flops / all, .drafter_s = busy_s * work.drafter_flops / all};
+}
+
+RoleWork TrainReport::role_work() const {
+  RoleWork sum;
+  for (const DeviceReport& device : devices) {
+    sum.target_s += device.role_work().target_s;
+    sum.drafter_s += device.role_work().drafter_s;
+  }
+  return sum;
+}
+
+DeviceSplit TrainReport::split() const {
+  DeviceSplit split{.both_roles = true};
+  for (const DeviceReport& device : devices) {
+    split.targets += device.target ? 1 : 0;
+    split.drafters += device.drafter ? 1 : 0;
+    split.both_roles = split.both_roles && device.target && device.drafter;
+  }
+  return split;
+}
+
+bool TrainReport::comparable() const {
+  return std::all_of(devices.begin(), devices.end(),
+                     [&](const DeviceReport& device) { return device.kind == devices.front().kind; });
+}
 
 std::string report_json(const TrainReport& report) {
   JsonArray devices, threads;
@@ -88,6 +185,8 @@ std::string report_json(const TrainReport& report) {
           {"host_bytes",
            {JsonObject{{"slots", {report.slot_bytes}}, {"checkpoint_staging", {report.staging_bytes}}}}},
           {"threads", {threads}},
+          {"balance", balance_json(report)},
+          {"memory", memory_json(report.memory)},
           {"set_up", counts_json(report.seal.before)},
           {"after_seal", counts_json(report.seal.after)},
           {"heap_on_device_threads",
@@ -114,7 +213,7 @@ std::string report_text(const TrainReport& report) {
       fmt::format("host\n{}threads\n",
                   purpose_text({{"slots", report.slot_bytes}, {"checkpoint staging", report.staging_bytes}}));
   for (const ThreadTimes& times : report.threads) text += thread_text(times);
-  return text;
+  return text + balance_text(report) + memory_text(report.memory);
 }
 
 std::string byte_text(std::int64_t bytes) {

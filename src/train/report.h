@@ -9,6 +9,8 @@
 
 #include "base/heap.h"
 #include "device/seal.h"
+#include "metrics/memory_watch.h"
+#include "train/balance.h"
 #include "train/device_thread.h"
 #include "train/waits.h"
 
@@ -16,16 +18,19 @@ namespace draftsmith {
 
 struct DeviceReport {
   std::string name;
+  DeviceKind kind = DeviceKind::cpu;
   int threads = 1;
   bool target = false, drafter = false;
   std::int64_t bytes = 0;
   std::map<std::string, std::int64_t> bytes_by_purpose;
   WorkDone work;
-  double busy_s = 0;  // in all, less the waits
   double total_s = 0;
+  double busy_s = 0;        // in all, less the waits
   double product_rate = 0;  // 2 * multiply-adds / s of one product at warm-up
 
   double flops_per_second() const { return (work.target_flops + work.drafter_flops) / total_s; }
+  // What of busy_s went into each role; on a device with both, by their useful work.
+  RoleWork role_work() const;
 };
 
 struct TrainReport {
@@ -37,8 +42,14 @@ struct TrainReport {
   std::int64_t slot_bytes = 0, staging_bytes = 0;  // of the host
   std::vector<DeviceReport> devices;
   std::vector<ThreadTimes> threads;
+  MemoryReport memory;  // while it was sealed
   SealReport seal;
   HeapCounts heap;  // since set-up ended
+
+  // How the devices share the work, and how they could; of devices of one kind.
+  RoleWork role_work() const;
+  DeviceSplit split() const;
+  bool comparable() const;  // whether they are of one kind
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
   double blocks_per_second() const { return static_cast<double>(blocks) / seconds; }

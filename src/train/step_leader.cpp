@@ -68,6 +68,7 @@ void StepLeader::step_done(const StepOutcome& outcome, double norms_at_one) {
   record.wall_s = settings_.earlier_wall_s + now_s;
   recorder_.record(record);
   step_began_s_ = now_s;
+  ++steps_made_;
   epoch_ = sums.count(HostSum::epoch_after);
   if (outcome.counters.skipped_in_a_row < kMostSkippedInARow) return;
   const auto last = checkpoints_.last_written();

@@ -1,8 +1,9 @@
 // What drafter 0 does after each update, for all: the step's record to the log, its state to the checkpoint
-// thread, and the end of a run that cannot go on. Used by drafter 0's thread only; takes no heap unless it
+// thread, and the end of a run that cannot go on. Used by drafter 0's thread, but for what says otherwise; takes no heap unless it
 // throws.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 
@@ -48,6 +49,9 @@ class StepLeader {
   // The clock starts: the first micro-batch is asked for.
   void begin();
 
+  // By this process. Any thread.
+  std::int64_t steps_made() const { return steps_made_; }
+
   // `norms_at_one` is a share of weights. Throws Error when too many steps in a row were skipped.
   void step_done(const StepOutcome& outcome, double norms_at_one);
 
@@ -78,6 +82,8 @@ class StepLeader {
   Recorder& recorder_;
   CheckpointThread& checkpoints_;
   SlotRing& ring_;
+  // Shared.
+  std::atomic<std::int64_t> steps_made_{0};
 };
 
 }  // namespace draftsmith

@@ -1,9 +1,13 @@
-// How long a thread of the pipeline waited, and for what. Each thread writes its own; read after it ended.
+// How long a thread of the pipeline waited, and for what. Each thread writes its own; read after it ended, but for
+// what it is at now, which the main thread watches (train/watchdog.h).
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <numeric>
+#include <optional>
 #include <string>
 
 namespace draftsmith {
@@ -16,10 +20,43 @@ constexpr const char* wait_name(WaitFor wait) {
   return kNames[static_cast<int>(wait)];
 }
 
+// What a thread is at. Written by it, read by any.
+class Activity {
+ public:
+  Activity() = default;
+  Activity(const Activity& other) : waits_for_(other.waits_for_.load()), changes_(other.changes_.load()) {}
+  Activity& operator=(const Activity&) = delete;
+
+  void wait(WaitFor wait) {
+    waits_for_.store(static_cast<int>(wait), std::memory_order_relaxed);
+    changes_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void work() {
+    waits_for_.store(kWorks, std::memory_order_relaxed);
+    changes_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  // Nothing while the thread works.
+  std::optional<WaitFor> waits_for() const {
+    const int wait = waits_for_.load(std::memory_order_relaxed);
+    return wait == kWorks ? std::nullopt : std::optional(static_cast<WaitFor>(wait));
+  }
+  // Grows whenever the thread begins or ends a wait.
+  std::int64_t changes() const { return changes_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr int kWorks = -1;
+  std::atomic<int> waits_for_{kWorks};
+  std::atomic<std::int64_t> changes_{0};
+};
+
 struct ThreadTimes {
   std::string name;
   double total_s = 0;  // from the first micro-batch to the last
   std::array<double, static_cast<std::size_t>(WaitFor::count)> waits_s{};
+  Activity activity;
+
+  double waited_s() const { return std::accumulate(waits_s.begin(), waits_s.end(), 0.0); }
 };
 
 // Adds its lifetime to one number.
@@ -39,7 +76,10 @@ class AddTime {
 template <typename Call>
 auto waiting(ThreadTimes& times, WaitFor wait, const Call& call) {
   const AddTime add(times.waits_s[static_cast<std::size_t>(wait)]);
-  return call();
+  times.activity.wait(wait);
+  const auto result = call();
+  times.activity.work();
+  return result;
 }
 
 }  // namespace draftsmith

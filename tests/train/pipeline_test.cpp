@@ -88,22 +88,28 @@ INSTANTIATE_TEST_SUITE_P(
                     Layout{"CrossedRoles", {"cpu:0", "cpu:1"}, {"cpu:1", "cpu:0", "cpu:2"}, 1}),
     [](const auto& info) { return info.param.name; });
 
-// With the same weights both make the same losses, which are added in another order; so are the rows of every
-// weight gradient.
-TEST(Pipeline, OneDrafterThreeTimesAndThreeDraftersOnceAgree) {
-  TinyRun one;
-  one.config.train.steps = 1;
-  one.config.train.accumulate = 3;
-  one.config.train.optimizer.clip = 0;
-  one.train();
-  TinyRun three;
-  three.config.train.steps = 1;
-  three.config.train.optimizer.clip = 0;
-  use_devices(three, {"cpu:0"}, {"cpu:1", "cpu:2", "cpu:3"});
-  three.train();
+class DraftersOfOneBatch : public testing::TestWithParam<std::int64_t> {};
 
-  const double rows = 3 * std::max<double>(one.config.train.context_tokens, one.config.train.blocks * 4);
-  const StepRecord a = one.steps().at(0), b = three.steps().at(0);
+// With the same weights one drafter and several make the same losses of the same six micro-batches, which are added in
+// another order; so are the rows of every weight gradient.
+TEST_P(DraftersOfOneBatch, AgreeWithOneWithinTheRoundingsOfTheOrder) {
+  constexpr std::int64_t kMicroBatches = 6;
+  TinyRun one, several;
+  for (TinyRun* run : {&one, &several}) {
+    run->config.train.steps = 1;
+    run->config.train.optimizer.clip = 0;
+  }
+  one.config.train.accumulate = kMicroBatches;
+  several.config.train.accumulate = kMicroBatches / GetParam();
+  std::vector<std::string> names;
+  for (std::int64_t i = 1; i <= GetParam(); ++i) names.push_back("cpu:" + std::to_string(i));
+  use_devices(several, {"cpu:0"}, names);
+  one.train();
+  several.train();
+
+  const double rows =
+      kMicroBatches * std::max<double>(one.config.train.context_tokens, one.config.train.blocks * 4);
+  const StepRecord a = one.steps().at(0), b = several.steps().at(0);
   EXPECT_EQ(a.blocks, b.blocks);
   // All terms are positive: an order changes each partial sum by one rounding.
   EXPECT_LE(std::abs(a.loss - b.loss), rows * 2 * kUnitRoundoff<double> * a.loss);
@@ -111,7 +117,7 @@ TEST(Pipeline, OneDrafterThreeTimesAndThreeDraftersOnceAgree) {
   // A weight gradient is a sum of `rows` products per entry; two orders differ by at most 2 * rows roundings
   // of the sum of magnitudes, which for terms of mixed signs is about sqrt(rows) times their sum.
   const double bound = 2 * rows * std::sqrt(rows) * kUnitRoundoff<float>;
-  const auto state_a = one.state(1), state_b = three.state(1);
+  const auto state_a = one.state(1), state_b = several.state(1);
   for (const auto& [name, values] : state_a) {
     if (!name.starts_with("first_moment.")) continue;
     double difference = 0, norm = 0;
@@ -123,6 +129,8 @@ TEST(Pipeline, OneDrafterThreeTimesAndThreeDraftersOnceAgree) {
     EXPECT_LE(std::sqrt(difference), bound * std::sqrt(norm)) << name;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(TwoAndThree, DraftersOfOneBatch, testing::Values(2, 3));
 
 TEST(Pipeline, SeveralThreadsOfADeviceGiveTheSameBitsEveryTime) {
   if (!heap_counts().watched) GTEST_SKIP() << "the sanitizers cannot see into OpenMP's threads";
