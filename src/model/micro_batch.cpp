@@ -1,6 +1,7 @@
 #include "model/micro_batch.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/arithmetic.h"
 
@@ -11,6 +12,17 @@ std::int64_t BatchBudget::loss_chunks() const {
   // filled to more than loss_chunk_rows - (block_size - 1) rows.
   const std::int64_t least_filled = loss_chunk_rows - (block_size - 1) + 1;
   return div_ceil(blocks * (block_size - 1), least_filled);
+}
+
+std::int64_t usual_loss_chunk_rows(std::int64_t blocks, std::int64_t block_size) {
+  constexpr std::int64_t kMostRows = 2048;
+  const std::int64_t supervised = block_size - 1;  // of a block
+  if (blocks * supervised <= kMostRows) return blocks * supervised;
+  for (const std::int64_t tile : {64, 1}) {
+    const std::int64_t unit = std::lcm(supervised, tile);
+    if (unit <= kMostRows) return kMostRows / unit * unit;
+  }
+  return supervised;
 }
 
 MicroBatch carve_micro_batch(Carver& carver, const BatchBudget& budget) {

@@ -32,6 +32,10 @@ struct BatchBudget {
   std::int64_t loss_rows() const { return loss_chunks() * loss_chunk_rows; }
 };
 
+// Rows of one pass through the head that suit both its products and a batch in which every slot is supervised:
+// whole blocks and, where both can be had, whole tiles of 64 rows; at most 2,048 where blocks are not longer.
+std::int64_t usual_loss_chunk_rows(std::int64_t blocks, std::int64_t block_size);
+
 // What is in use of a budget, known on the host when the batch is packed.
 struct BatchCounts {
   std::int64_t documents = 0;

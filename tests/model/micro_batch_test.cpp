@@ -128,6 +128,18 @@ TEST(DrawAnchors, TakesValidPositionsWithoutReplacementInOrder) {
   EXPECT_TRUE(std::is_sorted(anchors.begin(), anchors.end()));
 }
 
+TEST(LossChunks, HoldWholeBlocksAndAtMostAboutTwoThousandRows) {
+  for (std::int64_t block_size = 2; block_size <= 40; ++block_size) {
+    for (const std::int64_t blocks : {1, 7, 256, 2048}) {
+      const std::int64_t rows = usual_loss_chunk_rows(blocks, block_size);
+      EXPECT_EQ(rows % (block_size - 1), 0) << block_size;
+      EXPECT_GE(rows, std::min<std::int64_t>(1024, blocks * (block_size - 1)));
+      EXPECT_LE(rows, 2048);
+    }
+  }
+  EXPECT_EQ(usual_loss_chunk_rows(2048, 16), 1920) << "2048 blocks of 15 rows are 16 full chunks";
+}
+
 TEST(DrawAnchors, EveryPositionHasTheSameChance) {
   const std::vector<std::uint8_t> mask(11, 1);  // ten valid anchors
   std::vector<int> counts(10);

@@ -1,5 +1,8 @@
 #include "kernels/cuda/cublaslt.h"
 
+#include <map>
+#include <mutex>
+
 #include <dlfcn.h>
 #include <fmt/core.h>
 
@@ -35,7 +38,6 @@ CublasLt load() {
   CublasLt functions{};
   find(library, "cublasLtGetVersion", functions.version);
   find(library, "cublasLtCreate", functions.create);
-  find(library, "cublasLtDestroy", functions.destroy);
   find(library, "cublasLtMatmulDescCreate", functions.desc_create);
   find(library, "cublasLtMatmulDescDestroy", functions.desc_destroy);
   find(library, "cublasLtMatmulDescSetAttribute", functions.desc_set);
@@ -56,6 +58,18 @@ CublasLt load() {
 const CublasLt& cublaslt() {
   static const CublasLt functions = load();
   return functions;
+}
+
+cublasLtHandle_t handle_of(const Device& device) {
+  static std::mutex mutex;
+  static std::map<int, cublasLtHandle_t> handles;
+  const std::lock_guard lock(mutex);
+  cublasLtHandle_t& handle = handles[device.name.index];
+  if (handle == nullptr) {
+    count_set_up(SetUp::handle);
+    check(cublaslt().create(&handle), "making a handle");
+  }
+  return handle;
 }
 
 void check(cublasStatus_t status, const char* tried) {

@@ -7,13 +7,14 @@
 
 #include <cublasLt.h>
 
+#include "device/device.h"
+
 namespace draftsmith::cuda {
 
 // The functions used, under their own names without the prefix.
 struct CublasLt {
   decltype(&::cublasLtGetVersion) version;
   decltype(&::cublasLtCreate) create;
-  decltype(&::cublasLtDestroy) destroy;
   decltype(&::cublasLtMatmulDescCreate) desc_create;
   decltype(&::cublasLtMatmulDescDestroy) desc_destroy;
   decltype(&::cublasLtMatmulDescSetAttribute) desc_set;
@@ -31,11 +32,14 @@ struct CublasLt {
 // Loads it the first time. Throws Error saying where it was sought.
 const CublasLt& cublaslt();
 
+// The GPU's handle: made, while the GPU is the calling thread's, when its first product is prepared, and kept
+// until the process ends. Any thread.
+cublasLtHandle_t handle_of(const Device& device);
+
 // Throws Error naming what was tried.
 void check(cublasStatus_t status, const char* tried);
 
 struct CublasLtDestroy {
-  void operator()(cublasLtContext* handle) const { cublaslt().destroy(handle); }
   void operator()(cublasLtMatmulDescOpaque_t* desc) const { cublaslt().desc_destroy(desc); }
   void operator()(cublasLtMatrixLayoutOpaque_t* layout) const { cublaslt().layout_destroy(layout); }
   void operator()(cublasLtMatmulPreferenceOpaque_t* preference) const {

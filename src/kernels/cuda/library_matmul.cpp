@@ -4,7 +4,6 @@
 // order, and those that give other bits in a second run are left out, whatever the reason.
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <vector>
 
 #include <fmt/core.h>
@@ -25,7 +24,8 @@ namespace {
 
 constexpr std::int64_t kMaxScratchBytes = std::int64_t{32} << 20;
 constexpr int kCandidates = 16;
-constexpr int kRounds = 3;  // of timing; the shortest time of each candidate counts
+constexpr std::size_t kFinalists = 4;  // measured again; the shortest time of each counts
+constexpr int kFinalRounds = 3;
 
 cudaDataType_t data_type(DType type) { return type == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 std::int64_t bytes_of(DType type) { return type == DType::bf16 ? 2 : 4; }
@@ -35,12 +35,6 @@ std::int64_t left_elements(const MatmulShape& shape) {
 }
 std::int64_t right_elements(const MatmulShape& shape) {
   return (shape.form == MatmulForm::nt ? shape.columns : shape.depth) * shape.right_stride;
-}
-
-CublasLtHandle<cublasLtContext> make_handle() {
-  cublasLtHandle_t handle = nullptr;
-  check(cublaslt().create(&handle), "making a handle");
-  return CublasLtHandle<cublasLtContext>(handle);
 }
 
 CublasLtHandle<cublasLtMatrixLayoutOpaque_t> make_layout(DType type, std::int64_t rows, std::int64_t columns,
@@ -90,8 +84,8 @@ CublasLtHandle<cublasLtMatmulPreferenceOpaque_t> make_preference() {
 
 // What runs of one product share.
 struct Plan {
-  explicit Plan(const MatmulShape& shape)
-      : handle(make_handle()),
+  Plan(const Device& device, const MatmulShape& shape)
+      : handle(handle_of(device)),
         desc(make_desc(shape)),
         first(shape.form == MatmulForm::nt
                   ? make_layout(shape.storage, shape.depth, shape.columns, shape.right_stride)
@@ -110,13 +104,13 @@ struct Plan {
             "naming a bias");
     }
     const float alpha = 1;
-    return cublaslt().matmul(handle.get(), desc.get(), &alpha, operands.right, first.get(), operands.left,
+    return cublaslt().matmul(handle, desc.get(), &alpha, operands.right, first.get(), operands.left,
                              second.get(), &beta, operands.output, output.get(), operands.output,
                              output.get(), &algorithm.description, operands.scratch,
                              static_cast<std::size_t>(algorithm.scratch_bytes), native(stream));
   }
 
-  CublasLtHandle<cublasLtContext> handle;
+  cublasLtHandle_t handle;  // the device's
   CublasLtHandle<cublasLtMatmulDescOpaque_t> desc;
   CublasLtHandle<cublasLtMatrixLayoutOpaque_t> first, second, output;
   float beta;
@@ -126,7 +120,7 @@ struct Plan {
 bool still_runs(const Plan& plan, const Algorithm& algorithm) {
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =
-      cublaslt().algo_check(plan.handle.get(), plan.desc.get(), plan.first.get(), plan.second.get(),
+      cublaslt().algo_check(plan.handle, plan.desc.get(), plan.first.get(), plan.second.get(),
                             plan.output.get(), plan.output.get(), &algorithm.description, &result);
   return status == CUBLAS_STATUS_SUCCESS &&
          result.workspaceSize <= static_cast<std::size_t>(algorithm.scratch_bytes);
@@ -136,8 +130,8 @@ std::vector<Algorithm> propose(const Plan& plan) {
   std::array<cublasLtMatmulHeuristicResult_t, kCandidates> results{};
   int count = 0;
   const cublasStatus_t status = cublaslt().heuristic(
-      plan.handle.get(), plan.desc.get(), plan.first.get(), plan.second.get(), plan.output.get(),
-      plan.output.get(), make_preference().get(), kCandidates, results.data(), &count);
+      plan.handle, plan.desc.get(), plan.first.get(), plan.second.get(), plan.output.get(), plan.output.get(),
+      make_preference().get(), kCandidates, results.data(), &count);
   std::vector<Algorithm> algorithms;
   if (status != CUBLAS_STATUS_SUCCESS) return algorithms;
   for (int i = 0; i < count; ++i) {
@@ -167,7 +161,12 @@ class Trial {
     fill_random(stream_, shape.storage, bias_.data(), shape.columns, 3);
   }
 
-  // Whether it runs, and two runs agree.
+  // Whether it runs; loads its kernel.
+  bool runs(const Algorithm& algorithm) {
+    return plan_.run(stream_, operands(), algorithm) == CUBLAS_STATUS_SUCCESS;
+  }
+
+  // Whether two runs agree.
   bool repeats(const Algorithm& algorithm) {
     auto* digests = reinterpret_cast<std::uint64_t*>(digests_.data());
     for (int run = 0; run < 2; ++run) {
@@ -204,22 +203,35 @@ class Trial {
   Event begin_, end_;
 };
 
+struct Measured {
+  Algorithm algorithm;
+  double ms;
+};
+
+// Every candidate is measured once, the fastest few again; the fastest whose bits repeat is taken.
 Algorithm choose(const Device& device, const MatmulShape& shape, const Plan& plan) {
-  std::vector<Algorithm> candidates = propose(plan);
   Trial trial(device, shape, plan);
-  std::erase_if(candidates, [&](const Algorithm& algorithm) { return !trial.repeats(algorithm); });
-  if (candidates.empty()) {
-    throw Error(fmt::format("cuBLASLt offers no algorithm for the product {} that gives the same bits twice",
-                            shape.text()));
+  std::vector<Measured> candidates;
+  for (const Algorithm& algorithm : propose(plan)) {
+    if (trial.runs(algorithm)) candidates.push_back({algorithm, trial.time_ms(algorithm)});
   }
-  std::vector<double> shortest_ms(candidates.size(), std::numeric_limits<double>::infinity());
-  for (int round = 0; round < kRounds; ++round) {
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      shortest_ms[i] = std::min(shortest_ms[i], trial.time_ms(candidates[i]));
+  const auto sort = [](auto begin, auto end) {
+    std::stable_sort(begin, end, [](const Measured& a, const Measured& b) { return a.ms < b.ms; });
+  };
+  sort(candidates.begin(), candidates.end());
+  const auto finalists =
+      candidates.begin() + static_cast<std::ptrdiff_t>(std::min(kFinalists, candidates.size()));
+  for (int round = 0; round < kFinalRounds; ++round) {
+    for (auto one = candidates.begin(); one != finalists; ++one) {
+      one->ms = std::min(one->ms, trial.time_ms(one->algorithm));
     }
   }
-  const auto best = std::min_element(shortest_ms.begin(), shortest_ms.end()) - shortest_ms.begin();
-  return candidates[static_cast<std::size_t>(best)];
+  sort(candidates.begin(), finalists);
+  for (const Measured& one : candidates) {
+    if (trial.repeats(one.algorithm)) return one.algorithm;
+  }
+  throw Error(fmt::format("cuBLASLt offers no algorithm for the product {} that gives the same bits twice",
+                          shape.text()));
 }
 
 std::string describe(const Algorithm& algorithm) {
@@ -238,7 +250,8 @@ bool on_sixteen_bytes(const void* data) { return reinterpret_cast<std::uintptr_t
 
 class LibraryMatmul : public CudaMatmul {
  public:
-  LibraryMatmul(const Device& device, const MatmulShape& wanted, const std::string& chosen) : plan_(wanted) {
+  LibraryMatmul(const Device& device, const MatmulShape& wanted, const std::string& chosen)
+      : plan_(device, wanted) {
     shape = wanted;
     const TuningCache cache(device, product_facts(device));
     if (!take(chosen) && !take(cache.find(shape.key()).value_or(""))) {
