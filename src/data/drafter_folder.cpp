@@ -69,10 +69,7 @@ void write_drafter_folder(const std::filesystem::path& folder, DrafterConfigFile
                           const std::vector<DrafterTensor>& tensors) {
   const std::vector<DrafterTensorShape> expected = drafter_tensors(config);
   DRAFTSMITH_CHECK(tensors.size() == expected.size(), "a drafter is written whole");
-  std::error_code failure;
-  std::filesystem::create_directories(folder, failure);
-  if (failure) throw_file_error(folder, "create", failure.value());
-
+  make_folders(folder);
   std::vector<TensorDeclaration> declarations;
   for (const DrafterTensorShape& tensor : expected)
     declarations.push_back({.name = tensor.name, .type = FileType::bf16, .shape = tensor.shape});

@@ -125,6 +125,14 @@ void sync_file(const std::filesystem::path& path) { sync_path(path, 0); }
 
 void sync_folder(const std::filesystem::path& path) { sync_path(path, O_DIRECTORY); }
 
+void make_folders(const std::filesystem::path& folder) {
+  if (std::filesystem::is_directory(folder)) return;
+  const std::filesystem::path parent = parent_folder(folder);
+  if (parent != folder) make_folders(parent);
+  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) throw_file_error(folder, "create", errno);
+  sync_folder(parent);
+}
+
 std::filesystem::path create_temporary_folder(const std::filesystem::path& final_path) {
   for (int attempt = 0;; ++attempt) {
     std::filesystem::path folder = temporary_name(final_path, attempt);

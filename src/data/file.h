@@ -58,6 +58,9 @@ std::string read_text_file(const std::filesystem::path& path);
 void sync_file(const std::filesystem::path& path);
 void sync_folder(const std::filesystem::path& path);
 
+// Makes the folder and those above it where they are missing, each with a durable name.
+void make_folders(const std::filesystem::path& folder);
+
 // A new empty folder beside `final_path`, named by kTemporaryPrefix.
 std::filesystem::path create_temporary_folder(const std::filesystem::path& final_path);
 

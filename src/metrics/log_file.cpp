@@ -103,10 +103,11 @@ void sync_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-LogFile::LogFile(std::filesystem::path path)
-    : path_(std::move(path)),
-      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+LogFile::LogFile(std::filesystem::path path) : path_(std::move(path)) {
+  const bool is_new = !std::filesystem::exists(path_);
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail(path_, "the log cannot be opened");
+  if (is_new) sync_folder(path_.parent_path());
 }
 
 LogFile::~LogFile() {
@@ -150,13 +151,14 @@ std::vector<LogEntry> read_log(const std::filesystem::path& path) {
   return entries;
 }
 
-void cut_to_step(const std::filesystem::path& path, std::int64_t step) {
+void cut_to_step(const std::filesystem::path& path, std::int64_t step, LastEntry last) {
   if (!std::filesystem::exists(path)) return;
   const std::filesystem::path aside = path.string() + ".cut";
   std::string kept;
   for (const Line& line : read_lines(path)) {
     const std::int64_t of = std::visit([](const auto& record) { return record.step; }, line.entry);
-    if (of <= step) kept += line.text + "\n";
+    const bool beyond = last == LastEntry::step && std::holds_alternative<EvaluationRecord>(line.entry);
+    if (of < step || (of == step && !beyond)) kept += line.text + "\n";
   }
   std::filesystem::remove(aside);  // left by a kill
   {

@@ -16,7 +16,7 @@ namespace draftsmith {
 // One thread owns it.
 class LogFile {
  public:
-  // Opens for appending; makes the file when there is none.
+  // Opens for appending; makes the file, with a durable name, when there is none.
   explicit LogFile(std::filesystem::path path);
   ~LogFile();
   LogFile(LogFile&& other) noexcept;
@@ -33,7 +33,7 @@ class LogFile {
 
  private:
   std::filesystem::path path_;
-  int descriptor_;
+  int descriptor_ = -1;
 };
 
 using LogEntry = std::variant<StepRecord, EvaluationRecord>;
@@ -41,8 +41,10 @@ using LogEntry = std::variant<StepRecord, EvaluationRecord>;
 // In the order of the file. A broken line that is not the last is an error.
 std::vector<LogEntry> read_log(const std::filesystem::path& path);
 
-// Keeps the entries up to and with `step`, and no torn line. The file is written aside and renamed into
-// place, so that a kill leaves the old or the new one. Without a file there is nothing to cut.
-void cut_to_step(const std::filesystem::path& path, std::int64_t step);
+// Keeps the entries up to that of `step`, or to that of the evaluation after it, and no torn line. The file is
+// written aside and renamed into place, so that a kill leaves the old or the new one. Without a file there is
+// nothing to cut.
+enum class LastEntry { step, evaluation };
+void cut_to_step(const std::filesystem::path& path, std::int64_t step, LastEntry last);
 
 }  // namespace draftsmith

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "data/drafter_folder.h"
 #include "data/file.h"
+#include "data/snapshot.h"
 #include "model/target_shape.h"
 #include "model/weights.h"
 
@@ -89,9 +90,11 @@ void export_drafter(const std::filesystem::path& folder, const DrafterExport& dr
     }
     tensors.push_back({.name = entry.name, .shape = entry.dimensions(), .values = values});
   }
-  write_drafter_folder(folder, config, tensors);
-  atomic_write_file(folder / "README.md", drafter.model_card);
-  compare(folder, config, table, drafter);
+  SnapshotWriter writer(folder);
+  write_drafter_folder(writer.folder(), config, tensors);
+  atomic_write_file(writer.file("README.md"), drafter.model_card);
+  compare(writer.folder(), config, table, drafter);
+  writer.commit();
 }
 
 }  // namespace draftsmith

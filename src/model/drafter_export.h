@@ -19,9 +19,10 @@ struct DrafterExport {
   std::string model_card;       // README.md
 };
 
-// Writes the folder, then reads it again and compares: the configuration field by field, every weight,
-// rounded to bf16, bit for bit. Throws Error when a weight is not finite, or what was read is not what was
-// written.
+// Writes the folder aside, reads it again and compares: the configuration field by field, every weight, rounded
+// to bf16, bit for bit; then puts it into place as a whole (data/snapshot.h), with all that an older one there
+// held gone. Throws Error when a weight is not finite, or what was read is not what was written: the older
+// folder stays.
 void export_drafter(const std::filesystem::path& folder, const DrafterExport& drafter);
 
 }  // namespace draftsmith

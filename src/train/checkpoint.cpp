@@ -129,7 +129,7 @@ CorpusIdentity identify(const Corpus& corpus) {
 
 void write_checkpoint(const fs::path& folder, const CheckpointContents& contents,
                       const std::function<void()>& before_commit) {
-  fs::create_directories(parent_folder(folder));
+  make_folders(parent_folder(folder));
   SnapshotWriter writer(folder);
   write_state(writer.file(kStateFile), contents.table, contents.state);
   atomic_write_file(writer.file(kFactsFile), facts_text(contents.facts));

@@ -68,7 +68,7 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
                       name));
     }
   }
-  fs::create_directories(folder.path);
+  make_folders(folder.path);
 }
 
 void empty_run_folder(const RunFolder& folder) {

@@ -120,9 +120,9 @@ void begin_folder(const TrainRequest& request, const RunFolder& folder, const St
   remove_stale_temporaries(folder.path);
   atomic_write_file(folder.config(), request.config_text);
   atomic_write_file(folder.choices(), choices);
-  std::filesystem::create_directories(folder.checkpoints());
+  make_folders(folder.checkpoints());
   remove_stale_temporaries(folder.checkpoints());
-  cut_to_step(folder.metrics(), start.step);
+  cut_to_step(folder.metrics(), start.step, start.owes_evaluation ? LastEntry::step : LastEntry::evaluation);
 }
 
 constexpr int kStopForLog = -1;  // no signal's number

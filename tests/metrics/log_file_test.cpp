@@ -152,15 +152,26 @@ TEST_F(LogFileTest, CuttingKeepsEntriesUpToAStepByteForByteAndDropsATornLine) {
   write_steps(3, 5);
   append("{\"torn");
   std::ofstream(path_.string() + ".cut") << "left by a kill\n";
-  cut_to_step(path_, 2);
+  cut_to_step(path_, 2, LastEntry::evaluation);
   EXPECT_EQ(text(), kept);
   EXPECT_FALSE(std::filesystem::exists(path_.string() + ".cut"));
   write_steps(3, 3);
   EXPECT_EQ(read_log(path_).size(), 4u);
 }
 
+// An evaluation that will be made again is not logged twice.
+TEST_F(LogFileTest, CuttingToAStepDropsTheEvaluationAfterItWhenAsked) {
+  write_steps(1, 1);
+  LogFile(path_).write(EvaluationRecord{.step = 1});
+  write_steps(2, 2);
+  const std::string kept = text();
+  LogFile(path_).write(EvaluationRecord{.step = 2});
+  cut_to_step(path_, 2, LastEntry::step);
+  EXPECT_EQ(text(), kept);
+}
+
 TEST_F(LogFileTest, CuttingWithoutAFileDoesNothing) {
-  cut_to_step(path_, 3);
+  cut_to_step(path_, 3, LastEntry::evaluation);
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
