@@ -215,7 +215,7 @@ class Bench {
     const Vector<float> first = floats.vector(size), second = floats.vector(size);
     std::fill_n(second.data, size, 1e-4f);
     const Vector<T> weights = store.vector(size);
-    UpdateState state{.scale = 1, .applied = 1, .updates = 3};
+    UpdateState state{.scale = 1, .learning_rate = 1e-3f, .applied = 1, .updates = 3};
     double sum = 0;
     const double count = static_cast<double>(size);
     report("sum of squares", time_of([&] {
@@ -223,8 +223,7 @@ class Bench {
            }),
            4 * count, "GB/s");
     report("adamw", time_of([&] {
-             kernels_.adamw_update(stream_, {.learning_rate = 1e-3f,
-                                             .decayed = size / 2,
+             kernels_.adamw_update(stream_, {.decayed = size / 2,
                                              .state = Vector<const UpdateState>{&state, 1},
                                              .gradient = gradient,
                                              .master = master,

@@ -276,12 +276,11 @@ void Bench::optimizer() {
   const Vector<bf16> weights = carver_.vector<bf16>(kParameters);
   launch_(FillZero{bytes_of(second)});
   const Vector<UpdateState> state =
-      uploaded(std::vector<UpdateState>{{.scale = 1, .applied = 1, .updates = 1}});
+      uploaded(std::vector<UpdateState>{{.scale = 1, .learning_rate = 1e-4f, .applied = 1, .updates = 1}});
   const Vector<double> square = carver_.vector<double>(1);
   moves("sum of squares of 268 M", 4 * kParameters, SumOfSquares<bf16>{.input = gradient, .output = square});
   moves("AdamW of 268 M parameters", 30 * kParameters,
-        AdamWUpdate<bf16>{.learning_rate = 1e-4f,
-                          .decayed = kParameters - 4096,
+        AdamWUpdate<bf16>{.decayed = kParameters - 4096,
                           .state = state,
                           .gradient = gradient,
                           .master = master,

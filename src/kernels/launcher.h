@@ -1,8 +1,10 @@
-// Launches operations on one device: launch(RmsNormForward<T>{...}). A launcher that is only measuring runs
+// Launches operations on a stream of its own of one device: launch(RmsNormForward<T>{...}). Launches of one launcher
+// run in order and share its scratch; two launchers of a device may overlap. A launcher that is only measuring runs
 // nothing and prepares every product it meets, so the code of a real pass is also what prepares kernels and
 // finds how much scratch products and other launches need; together with a counting Carver it makes the plan.
 #pragma once
 
+#include "device/stream.h"
 #include "kernels/kernels.h"
 #include "kernels/library.h"
 
@@ -14,7 +16,12 @@ template <typename T>
 class Launcher {
  public:
   Launcher(const Device& device, const Kernels<T>& kernels)
-      : stream_{&device}, kernels_(kernels), library_(device, kernels.prepare_matmul) {}
+      : own_stream_(device),
+        stream_(own_stream_.view()),
+        kernels_(kernels),
+        library_(device, kernels.prepare_matmul) {}
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
 
   void set_mode(LaunchMode mode) { mode_ = mode; }
   bool measuring() const { return mode_ == LaunchMode::measure; }
@@ -142,7 +149,8 @@ class Launcher {
             .bias = matmul.bias.size > 0};
   }
 
-  Stream stream_;
+  const OwnStream own_stream_;
+  const Stream stream_;
   const Kernels<T>& kernels_;
   MatmulLibrary library_;
   LaunchMode mode_ = LaunchMode::run;

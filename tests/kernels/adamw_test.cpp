@@ -40,8 +40,8 @@ struct Operands {
 
   void update(float learning_rate, int threads = 1) {
     const Device device = test_device(threads);
+    state[0].learning_rate = learning_rate;
     run_on<T>(device, AdamWUpdate<T>{.settings = settings,
-                                     .learning_rate = learning_rate,
                                      .decayed = decayed,
                                      .state = Vector<const UpdateState>{state.data(), 1},
                                      .gradient = gradient.vector(),
@@ -108,11 +108,13 @@ TYPED_TEST(AdamWTest, ThreadsChangeNoBit) {
 UpdateState prepare(double sum_of_squares, double loss, double denominator, float clip,
                     UpdateState state = {}) {
   const VisibleVector<double> sums{sum_of_squares, loss, denominator};
+  const VisibleVector<float> learning_rate{0.5f};
   VisibleVector<UpdateState> states{state};
   const Device device = test_device();
   run_on<float>(device, PrepareUpdate<float>{.sum_of_squares = Vector<const double>{&sums[0], 1},
                                              .loss_numerator = Vector<const double>{&sums[1], 1},
                                              .denominator = Vector<const double>{&sums[2], 1},
+                                             .learning_rate = Vector<const float>{&learning_rate[0], 1},
                                              .clip = clip,
                                              .state = {states.data(), 1}});
   return states[0];
@@ -123,6 +125,7 @@ TEST(PrepareUpdateTest, ScalesByTheDenominatorAndClips) {
   EXPECT_EQ(small.gradient_norm, 0.5);
   EXPECT_EQ(small.loss, 0.75);
   EXPECT_EQ(small.scale, 1.0f / 16);
+  EXPECT_EQ(small.learning_rate, 0.5f);
   EXPECT_EQ(small.applied, 1);
   EXPECT_EQ(small.updates, 4);
   const UpdateState large = prepare(4096, 12, 16, 1);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "device/device.h"
 
@@ -40,5 +41,10 @@ void wait(void* event, const Stream& stream);
 bool reached(void* event);
 void synchronize_event(void* event);
 double elapsed_ms(void* begin, void* end);
+
+// What the body launches on the stream, ready to be launched. The stream is one of create_stream.
+void* capture(const Stream& stream, const std::function<void()>& body);
+void launch_graph(void* graph, const Stream& stream);
+void destroy_graph(void* graph);
 
 }  // namespace draftsmith::cuda

@@ -36,7 +36,7 @@ Factors factors_of(const AdamWUpdate<T>& arguments) {
           .beta2 = settings.beta2,
           .rest1 = static_cast<float>(1 - static_cast<double>(settings.beta1)),
           .rest2 = static_cast<float>(1 - static_cast<double>(settings.beta2)),
-          .step = static_cast<float>(arguments.learning_rate / correction1),
+          .step = static_cast<float>(state.learning_rate / correction1),
           .root_factor = static_cast<float>(1 / std::sqrt(correction2)),
           .epsilon = settings.epsilon};
 }
@@ -67,6 +67,7 @@ void prepare_update(const Stream&, const PrepareUpdate<T>& arguments) {
   state.gradient_norm = std::sqrt(arguments.sum_of_squares[0]) / denominator;
   state.loss = arguments.loss_numerator[0] / denominator;
   state.scale = 0;
+  state.learning_rate = arguments.learning_rate[0];
   state.applied = denominator > 0 && std::isfinite(state.gradient_norm) && std::isfinite(state.loss);
   if (!state.applied) return;
   const bool clips = arguments.clip > 0 && state.gradient_norm > arguments.clip;
@@ -84,7 +85,7 @@ void adamw_update(const Stream& stream, const AdamWUpdate<T>& arguments) {
   if (!arguments.state[0].applied) return;
   const Factors factors = factors_of(arguments);
   const float kept =
-      static_cast<float>(1 - static_cast<double>(arguments.learning_rate) * arguments.settings.weight_decay);
+      static_cast<float>(1 - static_cast<double>(arguments.state[0].learning_rate) * arguments.settings.weight_decay);
   parallel_ranges(stream, size, size, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t middle = std::clamp(decayed, begin, end);
     update_range(arguments, factors, kept, begin, middle);

@@ -24,7 +24,7 @@ template <typename T>
 __device__ Factors factors_of(const AdamWUpdate<T>& arguments) {
   const UpdateState& state = arguments.state.data[0];
   const AdamWSettings& settings = arguments.settings;
-  const double updates = static_cast<double>(state.updates), learning_rate = arguments.learning_rate;
+  const double updates = static_cast<double>(state.updates), learning_rate = state.learning_rate;
   const double correction1 = 1 - pow(static_cast<double>(settings.beta1), updates);
   const double correction2 = 1 - pow(static_cast<double>(settings.beta2), updates);
   return {.scale = state.scale,
@@ -45,6 +45,7 @@ __global__ void prepare_update_kernel(PrepareUpdate<T> arguments) {
   state.gradient_norm = sqrt(arguments.sum_of_squares.data[0]) / denominator;
   state.loss = arguments.loss_numerator.data[0] / denominator;
   state.scale = 0;
+  state.learning_rate = arguments.learning_rate.data[0];
   state.applied = denominator > 0 && isfinite(state.gradient_norm) && isfinite(state.loss);
   if (state.applied) {
     const bool clips = arguments.clip > 0 && state.gradient_norm > arguments.clip;
