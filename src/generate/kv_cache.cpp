@@ -45,7 +45,8 @@ DrafterContext<T> KvCache<T>::context_rows(std::int64_t first, std::int64_t rows
           .normed = normed_.slice_rows(0, rows),
           .key_value = context_.key_value.slice_rows(first, rows),
           .keys = context_.keys.slice_rows(first, rows),
-          .key_inverse_rms = context_.key_inverse_rms};
+          .key_inverse_rms = context_.key_inverse_rms,
+          .plans = {}};
 }
 
 template class KvCache<float>;

@@ -11,10 +11,13 @@
 // Query head h uses kv head h / (query_heads / kv_heads).
 // Backward, with d = sum(grad_o * o) per row and head:
 //   grad_v = p^T grad_o,  ds = p * (grad_o v^T - d),  grad_q = scale * ds k,  grad_k = scale * ds^T q
+// What a device makes of the intervals before it walks them, its plan, is made once by PrepareAttention and serves
+// every launch with these intervals and shape (all layers of one window); launches without one make their own.
 // Never a dense score matrix: keys are walked in tiles with a running maximum and sum (online softmax;
 // Milakov and Gimelshein 2018). A row's bits do not depend on which rows share the call.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "tensor/tensor.h"
@@ -36,10 +39,23 @@ struct ContextIntervals {
   Vector<const std::int32_t> end;    // [rows]; < 0: an invalid block's row
 };
 
+enum class AttentionPasses { forward, forward_and_backward };
+
+// Fills a plan. Launcher::attention_plan_bytes says how many bytes it takes: none on a device that needs no plan.
+template <typename T>
+struct PrepareAttention {
+  AttentionShape shape;
+  ContextIntervals intervals;
+  std::int64_t context_rows = 0;
+  AttentionPasses passes = AttentionPasses::forward_and_backward;
+  Vector<std::byte> plan;  // written; for launches with rows on 16 bytes
+};
+
 template <typename T>
 struct AttentionForward {
   AttentionShape shape;
   ContextIntervals intervals;
+  Vector<std::byte> plan;                      // of the same shape, intervals and rows; or empty
   Matrix<const T> query;                       // [rows, query_heads * head_dim]
   Matrix<const T> context_key, context_value;  // [context rows, kv_heads * head_dim]
   Matrix<const T> block_key, block_value;      // [rows, kv_heads * head_dim], empty when block_size is 0
@@ -51,6 +67,7 @@ template <typename T>
 struct AttentionBackward {
   AttentionShape shape;
   ContextIntervals intervals;
+  Vector<std::byte> plan;  // of the same shape, intervals and rows, for both passes; or empty
   Matrix<const T> query, context_key, context_value, block_key, block_value, output;  // as in forward
   Matrix<const float> log_sum_exp;
   Matrix<const T> grad_output;                     // [rows, query_heads * head_dim]

@@ -51,6 +51,7 @@ struct Kernels {
   Launch<HeadNormRopeBackward<T>> head_norm_rope_backward = nullptr;
   Launch<SwigluForward<T>> swiglu_forward = nullptr;
   Launch<SwigluBackward<T>> swiglu_backward = nullptr;
+  Launch<PrepareAttention<T>> prepare_attention = nullptr;  // null on devices that need no plan
   Launch<AttentionForward<T>> attention_forward = nullptr;
   Launch<AttentionBackward<T>> attention_backward = nullptr;
   Launch<CrossEntropyForward<T>> cross_entropy_forward = nullptr;
@@ -68,6 +69,9 @@ struct Kernels {
   Launch<CombineExperts<T>> combine_experts = nullptr;
   Launch<PrepareUpdate<T>> prepare_update = nullptr;
   Launch<AdamWUpdate<T>> adamw_update = nullptr;
+
+  // Bytes of PrepareAttention::plan, whose own size is not read; null on devices that need no plan.
+  ScratchBytes<PrepareAttention<T>> attention_plan_bytes = nullptr;
 
   ScratchBytes<FoldBlockRows<T>> fold_block_rows_scratch = nullptr;
   ScratchBytes<RmsNormBackward<T>> rmsnorm_backward_scratch = nullptr;

@@ -23,10 +23,27 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
+  // Measures what `body` launches; its products are prepared by `choices`, and added to them.
+  template <typename Body>
+  void measure(ProductChoices& choices, const Body& body) {
+    const Device& device = *stream_.device;
+    library_.use(choices.of(kernels_.product_facts(device), device.name.text()), choices.place());
+    mode_ = LaunchMode::measure;
+    body();
+    mode_ = LaunchMode::run;
+    choices.add(library_.choices());
+  }
   void set_mode(LaunchMode mode) { mode_ = mode; }
   bool measuring() const { return mode_ == LaunchMode::measure; }
   const Stream& stream() const { return stream_; }
   MatmulLibrary& library() { return library_; }
+
+  // The size that `arguments.plan` is to have; 0 where there is nothing to plan.
+  std::int64_t attention_plan_bytes(const PrepareAttention<T>& arguments) const {
+    return kernels_.attention_plan_bytes == nullptr
+               ? 0
+               : kernels_.attention_plan_bytes(*stream_.device, arguments);
+  }
 
   template <typename Out>
   void operator()(const Matmul<T, Out>& matmul) {
@@ -62,6 +79,9 @@ class Launcher {
   }
   void operator()(const SwigluForward<T>& arguments) { run(kernels_.swiglu_forward, arguments); }
   void operator()(const SwigluBackward<T>& arguments) { run(kernels_.swiglu_backward, arguments); }
+  void operator()(const PrepareAttention<T>& arguments) {
+    if (arguments.plan.size > 0) run(kernels_.prepare_attention, arguments);
+  }
   void operator()(const AttentionForward<T>& arguments) {
     run(kernels_.attention_forward, kernels_.attention_forward_scratch, arguments);
   }

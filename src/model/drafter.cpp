@@ -10,7 +10,15 @@ LayerContext<T> layer_context(const DrafterShape& shape, const DrafterContext<T>
                               std::int64_t layer) {
   const std::int64_t kv = shape.kv_width();
   return {.keys = context.keys.slice_columns(layer * kv, kv),
-          .values = context.key_value.slice_columns(layer * 2 * kv + kv, kv)};
+          .values = context.key_value.slice_columns(layer * 2 * kv + kv, kv),
+          .plan = context.plans.empty() ? Vector<std::byte>{} : context.plans[layer]};
+}
+
+// The first layer with the window of this one: it has the plan that they share.
+std::int64_t first_with_window_of(const DrafterShape& shape, std::int64_t layer) {
+  std::int64_t first = 0;
+  while (shape.sliding(first) != shape.sliding(layer)) ++first;
+  return first;
 }
 
 }  // namespace
@@ -26,6 +34,24 @@ DrafterContext<T> carve_drafter_context(Carver& carver, const DrafterShape& shap
     context.key_inverse_rms.push_back(carver.matrix<float>(rows, shape.kv_heads));
   }
   return context;
+}
+
+template <typename T>
+std::vector<Vector<std::byte>> carve_drafter_plans(Carver& carver, const Launcher<T>& launch,
+                                                   const DrafterShape& shape, const BatchBudget& budget) {
+  Carver sizes;
+  const MicroBatch batch = carve_micro_batch(sizes, budget);
+  std::vector<Vector<std::byte>> plans;
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    const std::int64_t first = first_with_window_of(shape, layer);
+    if (first < layer) {
+      plans.push_back(plans[first]);
+    } else {
+      plans.push_back(carver.vector<std::byte>(launch.attention_plan_bytes(
+          DrafterLayer<T>(shape, layer).prepare(batch, budget.context_tokens, {}))));
+    }
+  }
+  return plans;
 }
 
 template <typename T>
@@ -94,10 +120,20 @@ void Drafter<T>::enter_layer(Launcher<T>& launch, const DrafterWeights<const T>&
 }
 
 template <typename T>
+void Drafter<T>::prepare_attention(Launcher<T>& launch, const MicroBatch& batch,
+                                   const DrafterContext<T>& context) const {
+  for (std::int64_t layer = 0; layer < std::ssize(context.plans); ++layer) {
+    if (first_with_window_of(shape_, layer) < layer) continue;
+    launch(DrafterLayer<T>(shape_, layer).prepare(batch, context.keys.rows, context.plans[layer]));
+  }
+}
+
+template <typename T>
 void Drafter<T>::blocks_forward(Launcher<T>& launch, const DrafterWeights<const T>& weights,
                                 const RopeTable& rope, Matrix<const T> embedding, const MicroBatch& batch,
                                 const DrafterActivations<T>& activations) const {
   const auto& layers = activations.layers;
+  prepare_attention(launch, batch, activations.context);
   launch(GatherRows<T>{.table = embedding, .index = batch.draft_tokens, .output = layers[0].input});
   for (std::int64_t i = 0; i < shape_.layers; ++i) {
     const LayerContext<T> context = layer_context(shape_, activations.context, i);
@@ -116,60 +152,76 @@ void Drafter<T>::blocks_forward(Launcher<T>& launch, const DrafterWeights<const 
 }
 
 template <typename T>
-void Drafter<T>::backward(Launcher<T>& launch, const DrafterWeights<const T>& weights, const RopeTable& rope,
-                          Matrix<const T> features, const MicroBatch& batch,
-                          const DrafterActivations<T>& activations, const DrafterGradients<T>& gradients,
-                          const DrafterWeights<float>& weight_gradients) const {
-  launch(RmsNormBackward<T>{.sum = activations.last_sum,
-                            .weight = weights.norm,
-                            .inverse_rms = activations.last_inverse_rms,
-                            .grad_output = gradients.output,
-                            .grad_sum = gradients.residual,
-                            .grad_weight = weight_gradients.norm});
-  const std::int64_t kv = shape_.kv_width();
-  for (std::int64_t i = shape_.layers - 1; i >= 0; --i) {
-    const DrafterLayer<T> layer(shape_, i);
-    const LayerContext<T> context = layer_context(shape_, activations.context, i);
-    const LayerSaved<T>& saved = activations.layers[i];
-    if (recompute_ == Recompute::layer && i + 1 < shape_.layers) {  // the last layer's are still there
-      if (i > 0) {
-        launch(RmsNormForward<T>{.input = saved.input,
-                                 .weight = weights.layers[i].input_norm,
-                                 .output = saved.normed,
-                                 .inverse_rms = saved.input_inverse_rms,
-                                 .epsilon = shape_.epsilon});
-      }
-      enter_layer(launch, weights, i, activations);
-      layer.forward(launch, weights.layers[i], rope, context, batch, saved);
-    }
-    const typename DrafterLayer<T>::ContextGradient context_gradient{
-        .keys = gradients.keys.slice_columns(i * kv, kv),
-        .values = gradients.key_value.slice_columns(i * 2 * kv + kv, kv)};
-    layer.backward(launch, weights.layers[i], rope, context, batch, saved, gradients.layer,
-                   gradients.residual, context_gradient, weight_gradients.layers[i]);
-    if (i > 0) {
-      layer.project_backward(launch, weights.layers[i], saved, gradients.layer, gradients.residual,
-                             weight_gradients.layers[i]);
-    } else {
-      FirstLayerEntry<T>(shape_).backward(launch, weights.layers[0], gradients.layer, activations.first,
-                                          gradients.first, weight_gradients.layers[0]);
-    }
+void Drafter<T>::backward(Launcher<T>& launch, const DrafterBackward<T>& pass) const {
+  for (std::int64_t segment = 0; segment < backward_segments(); ++segment) {
+    backward_segment(launch, pass, segment);
   }
-  context_backward(launch, weights, rope, features, batch, activations.context, gradients, weight_gradients);
 }
 
 template <typename T>
-void Drafter<T>::context_backward(Launcher<T>& launch, const DrafterWeights<const T>& weights,
-                                  const RopeTable& rope, Matrix<const T> features, const MicroBatch& batch,
-                                  const DrafterContext<T>& context, const DrafterGradients<T>& gradients,
-                                  const DrafterWeights<float>& weight_gradients) const {
+void Drafter<T>::backward_segment(Launcher<T>& launch, const DrafterBackward<T>& pass,
+                                  std::int64_t segment) const {
+  if (segment == 0) norm_backward(launch, pass);
+  if (segment == shape_.layers) return context_backward(launch, pass);
+  layer_backward(launch, pass, shape_.layers - 1 - segment);
+}
+
+template <typename T>
+void Drafter<T>::norm_backward(Launcher<T>& launch, const DrafterBackward<T>& pass) const {
+  launch(RmsNormBackward<T>{.sum = pass.activations.last_sum,
+                            .weight = pass.weights.norm,
+                            .inverse_rms = pass.activations.last_inverse_rms,
+                            .grad_output = pass.gradients.output,
+                            .grad_sum = pass.gradients.residual,
+                            .grad_weight = pass.weight_gradients.norm});
+}
+
+template <typename T>
+void Drafter<T>::layer_backward(Launcher<T>& launch, const DrafterBackward<T>& pass,
+                                std::int64_t index) const {
   const std::int64_t kv = shape_.kv_width();
+  const DrafterGradients<T>& gradients = pass.gradients;
+  const DrafterLayer<T> layer(shape_, index);
+  const LayerContext<T> context = layer_context(shape_, pass.activations.context, index);
+  const LayerWeights<const T>& weights = pass.weights.layers[index];
+  const LayerSaved<T>& saved = pass.activations.layers[index];
+  if (recompute_ == Recompute::layer && index + 1 < shape_.layers) {  // the last layer's are still there
+    if (index > 0) {
+      launch(RmsNormForward<T>{.input = saved.input,
+                               .weight = weights.input_norm,
+                               .output = saved.normed,
+                               .inverse_rms = saved.input_inverse_rms,
+                               .epsilon = shape_.epsilon});
+    }
+    enter_layer(launch, pass.weights, index, pass.activations);
+    layer.forward(launch, weights, pass.rope, context, pass.batch, saved);
+  }
+  const typename DrafterLayer<T>::ContextGradient context_gradient{
+      .keys = gradients.keys.slice_columns(index * kv, kv),
+      .values = gradients.key_value.slice_columns(index * 2 * kv + kv, kv)};
+  layer.backward(launch, weights, pass.rope, context, pass.batch, saved, gradients.layer, gradients.residual,
+                 context_gradient, pass.weight_gradients.layers[index]);
+  if (index > 0) {
+    layer.project_backward(launch, weights, saved, gradients.layer, gradients.residual,
+                           pass.weight_gradients.layers[index]);
+  } else {
+    FirstLayerEntry<T>(shape_).backward(launch, weights, gradients.layer, pass.activations.first,
+                                        gradients.first, pass.weight_gradients.layers[0]);
+  }
+}
+
+template <typename T>
+void Drafter<T>::context_backward(Launcher<T>& launch, const DrafterBackward<T>& pass) const {
+  const std::int64_t kv = shape_.kv_width();
+  const DrafterContext<T>& context = pass.activations.context;
+  const DrafterGradients<T>& gradients = pass.gradients;
+  const DrafterWeights<float>& weight_gradients = pass.weight_gradients;
   for (std::int64_t i = 0; i < shape_.layers; ++i) {
     launch(HeadNormRopeBackward<T>{.input = context.key_value.slice_columns(i * 2 * kv, kv),
-                                   .weight = weights.layers[i].key_norm,
+                                   .weight = pass.weights.layers[i].key_norm,
                                    .inverse_rms = context.key_inverse_rms[i],
-                                   .positions = batch.positions,
-                                   .rope = rope,
+                                   .positions = pass.batch.positions,
+                                   .rope = pass.rope,
                                    .grad_output = gradients.keys.slice_columns(i * kv, kv),
                                    .grad_input = gradients.key_value.slice_columns(i * 2 * kv, kv),
                                    .grad_weight = weight_gradients.layers[i].key_norm,
@@ -177,18 +229,22 @@ void Drafter<T>::context_backward(Launcher<T>& launch, const DrafterWeights<cons
   }
   launch(linear_weight_gradient<T>(gradients.key_value, context.normed, weight_gradients.all_key_value));
   add_bias_gradient<T>(launch, gradients.key_value, weight_gradients.all_key_value_bias);
-  launch(linear_input_gradient<T>(gradients.key_value, weights.all_key_value, gradients.normed));
+  launch(linear_input_gradient<T>(gradients.key_value, pass.weights.all_key_value, gradients.normed));
   launch(RmsNormBackward<T>{.sum = context.projected,
-                            .weight = weights.hidden_norm,
+                            .weight = pass.weights.hidden_norm,
                             .inverse_rms = context.inverse_rms,
                             .grad_output = gradients.normed,
                             .grad_sum = gradients.normed,
                             .grad_weight = weight_gradients.hidden_norm});
-  launch(linear_weight_gradient<T>(gradients.normed, features, weight_gradients.fc));
+  launch(linear_weight_gradient<T>(gradients.normed, pass.features, weight_gradients.fc));
 }
 
 template DrafterContext<float> carve_drafter_context(Carver&, const DrafterShape&, std::int64_t);
 template DrafterContext<bf16> carve_drafter_context(Carver&, const DrafterShape&, std::int64_t);
+template std::vector<Vector<std::byte>> carve_drafter_plans(Carver&, const Launcher<float>&,
+                                                            const DrafterShape&, const BatchBudget&);
+template std::vector<Vector<std::byte>> carve_drafter_plans(Carver&, const Launcher<bf16>&,
+                                                            const DrafterShape&, const BatchBudget&);
 template DrafterActivations<float> carve_drafter_activations(Carver&, const DrafterShape&, const BatchBudget&,
                                                              Recompute);
 template DrafterActivations<bf16> carve_drafter_activations(Carver&, const DrafterShape&, const BatchBudget&,

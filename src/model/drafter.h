@@ -7,6 +7,7 @@
 // DFlash, arXiv 2602.06036, section 3. Forward, then backward, in the order of the step.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -29,9 +30,16 @@ struct DrafterContext {
   Matrix<T> key_value;        // [context, layers * 2 * kv_width]: per layer k (before its norm), then v
   Matrix<T> keys;             // [context, layers * kv_width]: after norm and rope
   std::vector<Matrix<float>> key_inverse_rms;  // [context, kv_heads] per layer
+  // Of each layer's attention; layers with the same window share one. No plans: every launch makes its own.
+  std::vector<Vector<std::byte>> plans;
 };
 template <typename T>
 DrafterContext<T> carve_drafter_context(Carver& carver, const DrafterShape& shape, std::int64_t rows);
+
+// DrafterContext::plans for batches of a budget, which blocks_forward then fills.
+template <typename T>
+std::vector<Vector<std::byte>> carve_drafter_plans(Carver& carver, const Launcher<T>& launch,
+                                                   const DrafterShape& shape, const BatchBudget& budget);
 
 // What backward finds of a layer's forward: all of it, or its input only, from which the layer is run once more. Both
 // give the same bits; the second keeps one layer's activations instead of all layers'.
@@ -67,6 +75,19 @@ template <typename T>
 DrafterGradients<T> carve_drafter_gradients(Carver& carver, const DrafterShape& shape,
                                             const BatchBudget& budget);
 
+// What a backward pass reads and writes; gradients.output, the gradient of y, is where it begins. Weight gradients are
+// added to. The target's features and embedding get none.
+template <typename T>
+struct DrafterBackward {
+  const DrafterWeights<const T>& weights;
+  RopeTable rope;
+  Matrix<const T> features;
+  const MicroBatch& batch;
+  const DrafterActivations<T>& activations;
+  const DrafterGradients<T>& gradients;
+  const DrafterWeights<float>& weight_gradients;
+};
+
 template <typename T>
 class Drafter {
  public:
@@ -83,21 +104,25 @@ class Drafter {
                       Matrix<const T> embedding, const MicroBatch& batch,
                       const DrafterActivations<T>& activations) const;
 
-  // From gradients.output to weight gradients, which are added to `weight_gradients`. The target's features
-  // and embedding get none.
-  void backward(Launcher<T>& launch, const DrafterWeights<const T>& weights, const RopeTable& rope,
-                Matrix<const T> features, const MicroBatch& batch, const DrafterActivations<T>& activations,
-                const DrafterGradients<T>& gradients, const DrafterWeights<float>& weight_gradients) const;
+  void backward(Launcher<T>& launch, const DrafterBackward<T>& pass) const;
+
+  // The parts of backward, to be run in order: segments 0 to layers - 1 are those of the layers from the last to the
+  // first, the final norm with the first of them; the last segment is the context's. After a layer's segment the
+  // gradients of its own weights are complete, but for its rows of all_key_value and its key norm, which the context
+  // adds to.
+  std::int64_t backward_segments() const { return shape_.layers + 1; }
+  void backward_segment(Launcher<T>& launch, const DrafterBackward<T>& pass, std::int64_t segment) const;
 
   const DrafterShape& shape() const { return shape_; }
 
  private:
   void enter_layer(Launcher<T>& launch, const DrafterWeights<const T>& weights, std::int64_t index,
                    const DrafterActivations<T>& activations) const;
-  void context_backward(Launcher<T>& launch, const DrafterWeights<const T>& weights, const RopeTable& rope,
-                        Matrix<const T> features, const MicroBatch& batch, const DrafterContext<T>& context,
-                        const DrafterGradients<T>& gradients,
-                        const DrafterWeights<float>& weight_gradients) const;
+  void prepare_attention(Launcher<T>& launch, const MicroBatch& batch,
+                         const DrafterContext<T>& context) const;
+  void norm_backward(Launcher<T>& launch, const DrafterBackward<T>& pass) const;
+  void layer_backward(Launcher<T>& launch, const DrafterBackward<T>& pass, std::int64_t index) const;
+  void context_backward(Launcher<T>& launch, const DrafterBackward<T>& pass) const;
 
   const DrafterShape shape_;
   const Recompute recompute_;

@@ -61,6 +61,16 @@ void DrafterLayer<T>::project(Launcher<T>& launch, const LayerWeights<const T>& 
 }
 
 template <typename T>
+PrepareAttention<T> DrafterLayer<T>::prepare(const MicroBatch& batch, std::int64_t context_rows,
+                                             Vector<std::byte> plan) const {
+  return {.shape = attention_shape(),
+          .intervals = intervals(batch),
+          .context_rows = context_rows,
+          .passes = AttentionPasses::forward_and_backward,
+          .plan = plan};
+}
+
+template <typename T>
 void DrafterLayer<T>::forward(Launcher<T>& launch, const LayerWeights<const T>& weights,
                               const RopeTable& rope, const LayerContext<T>& context, const MicroBatch& batch,
                               const LayerSaved<T>& saved) const {
@@ -101,6 +111,7 @@ void DrafterLayer<T>::attention_forward(Launcher<T>& launch, const LayerWeights<
   launch(
       AttentionForward<T>{.shape = attention_shape(),
                           .intervals = intervals(batch),
+                          .plan = context.plan,
                           .query = saved.rotated_query,
                           .context_key = context.keys,
                           .context_value = context.values,
@@ -141,6 +152,7 @@ void DrafterLayer<T>::attention_backward(Launcher<T>& launch, const LayerWeights
   launch(
       AttentionBackward<T>{.shape = attention_shape(),
                            .intervals = intervals(batch),
+                           .plan = context.plan,
                            .query = saved.rotated_query,
                            .context_key = context.keys,
                            .context_value = context.values,

@@ -10,6 +10,7 @@
 // its last addend to whoever norms next.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/launcher.h"
@@ -62,12 +63,17 @@ template <typename T>
 struct LayerContext {
   Matrix<const T> keys;    // [context, kv_width]: after norm and rope
   Matrix<const T> values;  // [context, kv_width]
+  Vector<std::byte> plan;  // of the layer's attention over the batch; empty: each launch makes its own
 };
 
 template <typename T>
 class DrafterLayer {
  public:
   DrafterLayer(const DrafterShape& shape, std::int64_t index) : shape_(shape), index_(index) {}
+
+  // What fills `plan` for both passes over a context of so many rows.
+  PrepareAttention<T> prepare(const MicroBatch& batch, std::int64_t context_rows,
+                              Vector<std::byte> plan) const;
 
   // The products of the entry: saved.normed -> saved.query, saved.key_value.
   void project(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerSaved<T>& saved) const;

@@ -119,20 +119,37 @@ void chunk_backward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch
 
 }  // namespace
 
+// Rows that no chunk scatters to get no gradient.
+template <typename T>
+void clear_loss_gradient(Launcher<T>& launch, const LossRun<T>& run) {
+  launch(FillZero{bytes_of(run.grad_hidden)});
+}
+
+template <typename T>
+void run_loss_chunk(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
+                    const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t chunk) {
+  const std::int64_t first = chunk * budget.loss_chunk_rows;
+  chunk_forward(launch, run, batch, budget, scratch, first);
+  if (run.pass == LossPass::with_gradient) chunk_backward(launch, run, batch, budget, scratch, first);
+}
+
 template <typename T>
 void run_loss(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch, const BatchCounts& counts,
               const BatchBudget& budget, const LossScratch<T>& scratch) {
-  const bool with_gradient = run.pass == LossPass::with_gradient;
-  if (with_gradient) launch(FillZero{bytes_of(run.grad_hidden)});
+  if (run.pass == LossPass::with_gradient) clear_loss_gradient(launch, run);
   for (std::int64_t chunk = 0; chunk < counts.loss_chunks; ++chunk) {
-    const std::int64_t first = chunk * budget.loss_chunk_rows;
-    chunk_forward(launch, run, batch, budget, scratch, first);
-    if (with_gradient) chunk_backward(launch, run, batch, budget, scratch, first);
+    run_loss_chunk(launch, run, batch, budget, scratch, chunk);
   }
 }
 
 template LossScratch<float> carve_loss_scratch(Carver&, const LossShape&);
 template LossScratch<bf16> carve_loss_scratch(Carver&, const LossShape&);
+template void clear_loss_gradient(Launcher<float>&, const LossRun<float>&);
+template void clear_loss_gradient(Launcher<bf16>&, const LossRun<bf16>&);
+template void run_loss_chunk(Launcher<float>&, const LossRun<float>&, const MicroBatch&, const BatchBudget&,
+                             const LossScratch<float>&, std::int64_t);
+template void run_loss_chunk(Launcher<bf16>&, const LossRun<bf16>&, const MicroBatch&, const BatchBudget&,
+                             const LossScratch<bf16>&, std::int64_t);
 template void run_loss(Launcher<float>&, const LossRun<float>&, const MicroBatch&, const BatchCounts&,
                        const BatchBudget&, const LossScratch<float>&);
 template void run_loss(Launcher<bf16>&, const LossRun<bf16>&, const MicroBatch&, const BatchCounts&,

@@ -55,7 +55,15 @@ struct LossRun {
   Matrix<T> grad_hidden;  // [draft_rows, width], written when the pass makes gradients; unscaled
 };
 
-// Adds to scratch.sums; writes nll and predictions of the batch's rows.
+// The pass in parts, to be run in order: what a pass with gradient does before its chunks, then the chunks in use. A
+// chunk adds to scratch.sums and writes nll and predictions of its rows.
+template <typename T>
+void clear_loss_gradient(Launcher<T>& launch, const LossRun<T>& run);
+template <typename T>
+void run_loss_chunk(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
+                    const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t chunk);
+
+// All of it. Adds to scratch.sums; writes nll and predictions of the batch's rows.
 template <typename T>
 void run_loss(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch, const BatchCounts& counts,
               const BatchBudget& budget, const LossScratch<T>& scratch);

@@ -50,7 +50,25 @@ void check_pass(const TargetPass<T>& pass) {
   }
 }
 
+AttentionShape attention_shape(const TargetShape& shape) {
+  return {.query_heads = shape.query_heads,
+          .kv_heads = shape.kv_heads,
+          .head_dim = shape.head_dim,
+          .scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim))};
+}
+
 }  // namespace
+
+template <typename T>
+Vector<std::byte> carve_target_plan(Carver& carver, const Launcher<T>& launch, const TargetShape& shape,
+                                    std::int64_t rows) {
+  return carver.vector<std::byte>(
+      launch.attention_plan_bytes({.shape = attention_shape(shape),
+                                   .intervals = {.begin = {nullptr, rows}, .end = {nullptr, rows}},
+                                   .context_rows = rows,
+                                   .passes = AttentionPasses::forward,
+                                   .plan = {}}));
+}
 
 // The residual lies in scratch, or in the columns of `features` where the last layer was tapped: the addition
 // that completes a layer's output writes it there, so a tap costs no copy.
@@ -64,6 +82,13 @@ void Target<T>::forward(Launcher<T>& launch, const TargetWeights<T>& weights, co
   DRAFTSMITH_CHECK(layers <= static_cast<std::int64_t>(weights.layers.size()),
                    "the weights hold every layer that the outputs need");
 
+  if (pass.plan.size > 0) {
+    launch(PrepareAttention<T>{.shape = attention_shape(shape_),
+                               .intervals = pass.intervals,
+                               .context_rows = pass.store->keys.front().rows,
+                               .passes = AttentionPasses::forward,
+                               .plan = pass.plan});
+  }
   launch(GatherRows<T>{.table = weights.tables.embedding, .index = pass.tokens, .output = scratch.residual});
   Matrix<T> residual = scratch.residual;
   Matrix<const T> addend;
@@ -137,11 +162,9 @@ void Target<T>::attention(Launcher<T>& launch, const TargetLayerWeights<T>& laye
   rotate.output = store_key.slice_rows(pass.first_row, rows);
   launch(rotate);
   launch(CopyRows<T>{.input = value, .output = store_value.slice_rows(pass.first_row, rows)});
-  launch(AttentionForward<T>{.shape = {.query_heads = shape_.query_heads,
-                                       .kv_heads = shape_.kv_heads,
-                                       .head_dim = shape_.head_dim,
-                                       .scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim))},
+  launch(AttentionForward<T>{.shape = attention_shape(shape_),
                              .intervals = pass.intervals,
+                             .plan = pass.plan,
                              .query = query,
                              .context_key = store_key,
                              .context_value = store_value,
@@ -164,6 +187,8 @@ void Target<T>::feed_forward(Launcher<T>& launch, const TargetLayerWeights<T>& l
 
 template TargetScratch<float> carve_target_scratch<float>(Carver&, const TargetShape&, std::int64_t);
 template TargetScratch<bf16> carve_target_scratch<bf16>(Carver&, const TargetShape&, std::int64_t);
+template Vector<std::byte> carve_target_plan(Carver&, const Launcher<float>&, const TargetShape&, std::int64_t);
+template Vector<std::byte> carve_target_plan(Carver&, const Launcher<bf16>&, const TargetShape&, std::int64_t);
 template class Target<float>;
 template class Target<bf16>;
 

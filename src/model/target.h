@@ -4,6 +4,7 @@
 // logits are wanted.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <vector>
@@ -87,12 +88,18 @@ struct TargetPass {
   Vector<const std::int32_t> tokens;     // [rows]
   Vector<const std::int32_t> positions;  // [rows]
   ContextIntervals intervals;            // [rows]: rows of the store that each row sees, its own among them
+  Vector<std::byte> plan;                // of the attention of every layer; empty: each launch makes its own
   std::int64_t first_row = 0;            // the pass's rows are written to the store from here
   const KeyValueStore<T>* store = nullptr;
   Matrix<T> features;      // [rows, taps * width], or empty
   Matrix<float> logits;    // [rows, vocabulary], or empty
   Matrix<T> final_hidden;  // [rows, width]: after the final norm, or empty
 };
+
+// TargetPass::plan for passes of so many rows that see each other alone, which forward() then fills.
+template <typename T>
+Vector<std::byte> carve_target_plan(Carver& carver, const Launcher<T>& launch, const TargetShape& shape,
+                                    std::int64_t rows);
 
 template <typename T>
 class Target {

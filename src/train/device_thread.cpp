@@ -2,8 +2,6 @@
 
 #include "base/heap.h"
 #include "device/stream.h"
-#include "kernels/tables.h"
-#include "train/product_rate.h"
 #include "train/schedule.h"
 #include "train/useful_flops.h"
 
@@ -16,35 +14,26 @@ DeviceThread<T>::DeviceThread(const Device& device, const DeviceRoles& roles, co
       roles_(roles),
       shapes_(shapes),
       optimizer_(optimizer),
-      launch_(device_, kernels_of<T>(device_)),
       times_{.name = device.name.text()} {
-  if (roles.target) target_.emplace(shapes);
-  if (roles.drafter) drafter_.emplace(shapes, optimizer, seed);
+  if (roles.target) target_.emplace(device_, shapes);
+  if (roles.drafter) drafter_.emplace(device_, shapes, optimizer, seed);
 }
 
 template <typename T>
 void DeviceThread<T>::lay_out(Carver& carver, Carver& shared) {
   if (target_) target_->carve(carver);
   if (drafter_) drafter_->carve(carver, shared, target_ ? &target_->tables() : nullptr);
-  carver.purpose("product scratch");
-  launch_.library().set_scratch(carver.vector<std::byte>(launch_.library().scratch_bytes()));
 }
 
 template <typename T>
 void DeviceThread<T>::measure(ProductChoices& choices) {
-  MatmulLibrary& library = launch_.library();
-  library.use(choices.of(kernels_of<T>(device_).product_facts(device_), device_.name.text()),
-              choices.place());
   Carver views, shared_views;
   lay_out(views, shared_views);
-  launch_.set_mode(LaunchMode::measure);
-  if (target_) target_->forward(launch_);
-  if (drafter_) drafter_->measure(launch_);
-  launch_.set_mode(LaunchMode::run);
-  choices.add(library.choices());
+  if (target_) target_->measure(choices);
+  if (drafter_) drafter_->measure(choices);
   measured_ = Carver();
   measured_shared_ = Carver();
-  lay_out(measured_, measured_shared_);  // with the scratch that the products turned out to need
+  lay_out(measured_, measured_shared_);  // with the scratch that the launches turned out to need
 }
 
 template <typename T>
@@ -57,27 +46,34 @@ void DeviceThread<T>::carve() {
 
 template <typename T>
 void DeviceThread<T>::load(const std::filesystem::path& target_folder) {
-  if (target_) target_->load(launch_.stream(), target_folder);
-  if (drafter_) drafter_->load(launch_.stream(), target_folder);
+  if (target_) target_->load(target_folder);
+  if (drafter_) drafter_->load(target_folder);
 }
 
 template <typename T>
 void DeviceThread<T>::restore(const TrainedState& state, const StepCounters& counters) {
-  if (drafter_) drafter_->restore(launch_.stream(), state, counters.updates);
+  if (drafter_) drafter_->restore(state, counters.updates);
   counters_ = counters;
 }
 
 template <typename T>
 void DeviceThread<T>::warm_up(Slot& slot) {
   attach_thread(device_);
-  if (target_) target_->fill(launch_, slot);
-  if (drafter_) {
-    drafter_->load_batch(launch_.stream(), slot);
-    drafter_->train(launch_);
-    drafter_->begin_step(launch_);
-  }
-  product_rate_ =
-      measure_product_rate(launch_, drafter_ ? drafter_->largest_product() : target_->largest_product());
+  if (target_) target_->warm_up(slot);
+  if (drafter_) drafter_->warm_up(slot);
+  product_rate_ = drafter_ ? drafter_->product_rate() : target_->product_rate();
+}
+
+template <typename T>
+std::vector<std::string> DeviceThread<T>::describe_products() {
+  std::vector<std::string> lines;
+  const auto append = [&](auto& worker) {
+    if (!worker) return;
+    for (const std::string& line : worker->library().describe()) lines.push_back(line);
+  };
+  append(target_);
+  append(drafter_);
+  return lines;
 }
 
 template <typename T>
@@ -91,14 +87,24 @@ void DeviceThread<T>::run(const PipelineLinks& links) {
   const AddTime total(times_.total_s);
   SequenceCursor cursor(links.plan);
   while (const auto item = cursor.next()) {
-    if (roles_.makes(item->index) && !make(*item, links)) return;
-    if (roles_.trains_on(item->index) && !take(*item, links)) return;
-    const bool ends_step = item->kind == SequenceItem::Kind::training && item->last;
-    if (ends_step && drafter_ && !finish_step(*item, links)) return;
+    if (!work_on(*item, links)) return;
   }
 }
 
-// The target's work on one micro-batch. False when the run ends here.
+template <typename T>
+bool DeviceThread<T>::work_on(const SequenceItem& item, const PipelineLinks& links) {
+  if (roles_.makes(item.index) && !make(item, links)) return false;
+  if (!drafter_) return true;
+  if (roles_.trains_on(item.index) && !take(item, links)) return false;
+  const bool all_have_taken_one = item.part + 1 == roles_.drafters;
+  if (to_finish_ && all_have_taken_one && !finish_step(links)) return false;
+  if (taken_ && !to_finish_) train(links.plan);
+  if (item.kind != SequenceItem::Kind::training || !item.last) return true;
+  to_finish_ = item;
+  return links.plan.training_follows(item.step) || finish_step(links);
+}
+
+// The target's work on one micro-batch.
 template <typename T>
 bool DeviceThread<T>::make(const SequenceItem& item, const PipelineLinks& links) {
   Slot* const slot =
@@ -106,7 +112,7 @@ bool DeviceThread<T>::make(const SequenceItem& item, const PipelineLinks& links)
   if (slot == nullptr) return false;
   links.hooks(PipelinePoint::target_pass, item.index, slot);
   if (slot->facts.counts.documents > 0) {
-    target_->fill(launch_, *slot);
+    target_->fill(*slot);
     work_.target_flops += useful_target_flops(shapes_.target, shapes_.target_layers(), slot->facts);
   }
   links.hooks(PipelinePoint::features_filled, item.index, slot);
@@ -114,85 +120,90 @@ bool DeviceThread<T>::make(const SequenceItem& item, const PipelineLinks& links)
   return true;
 }
 
-// The drafter's work on one micro-batch. A slot of training is handed back as soon as it is copied.
+// The drafter takes a micro-batch. A slot of training is handed back as soon as it is copied; one of an evaluation is
+// worked on at once.
 template <typename T>
 bool DeviceThread<T>::take(const SequenceItem& item, const PipelineLinks& links) {
-  const bool first_of_step = item.kind == SequenceItem::Kind::training && item.part < roles_.drafters;
-  if (first_of_step) drafter_->begin_step(launch_);
   Slot* const slot =
       waiting(times_, WaitFor::filled_slot, [&] { return links.ring.wait(item.index, SlotState::filled); });
   if (slot == nullptr) return false;
   links.hooks(PipelinePoint::drafter_pass, item.index, slot);
-  if (item.kind == SequenceItem::Kind::evaluation) return evaluate(item, *slot, links);
-  const bool empty = slot->facts.counts.documents == 0;
-  if (!empty) drafter_->load_batch(launch_.stream(), *slot);
-  count(item, slot->facts);
-  links.ring.advance(item.index, SlotState::free);
-  if (empty) return true;
-  const SequencePlan& plan = links.plan;
-  drafter_->add_noise(launch_, (item.step - 1) * plan.step_micro_batches + item.part,
-                      plan.last_step * plan.step_micro_batches);
-  drafter_->train(launch_);
+  if (slot->facts.counts.documents > 0) drafter_->stage(*slot);
+  if (item.kind == SequenceItem::Kind::evaluation) {
+    if (slot->facts.counts.documents > 0) drafter_->evaluate(*slot);
+    links.ring.advance(item.index, SlotState::predicted);
+  } else {
+    taken_ = {.item = item, .facts = slot->facts};
+    links.ring.advance(item.index, SlotState::free);
+  }
   return true;
 }
 
+// Launches the work on the micro-batch that was taken.
 template <typename T>
-bool DeviceThread<T>::evaluate(const SequenceItem& item, Slot& slot, const PipelineLinks& links) {
-  if (slot.facts.counts.documents > 0) {
-    drafter_->load_batch(launch_.stream(), slot);
-    drafter_->evaluate(launch_, slot);
+void DeviceThread<T>::train(const SequencePlan& plan) {
+  const auto [item, facts] = *taken_;
+  taken_.reset();
+  const bool first_of_step = item.part < roles_.drafters;
+  if (first_of_step) drafter_->begin_step();
+  count(item, facts);
+  if (facts.counts.documents == 0) return;
+  drafter_->forward((item.step - 1) * plan.step_micro_batches + item.part,
+                    plan.last_step * plan.step_micro_batches);
+  for (std::int64_t segment = 0; segment < drafter_->backward_segments(); ++segment) {
+    drafter_->backward_segment(segment);
   }
-  links.ring.advance(item.index, SlotState::predicted);
-  return true;
 }
 
 template <typename T>
 void DeviceThread<T>::count(const SequenceItem& item, const BatchFacts& facts) {
-  drafter_->add_host_sum(HostSum::documents_with_blocks,
-                         static_cast<double>(facts.counts.documents_with_blocks));
-  drafter_->add_host_sum(HostSum::context_tokens, static_cast<double>(facts.counts.context_tokens));
-  drafter_->add_host_sum(HostSum::blocks, static_cast<double>(facts.counts.blocks));
-  drafter_->add_host_sum(HostSum::supervised_tokens, static_cast<double>(facts.supervised_tokens));
-  drafter_->add_host_sum(HostSum::covered_tokens, static_cast<double>(facts.covered_tokens));
+  drafter_->count(HostSum::documents_with_blocks, static_cast<double>(facts.counts.documents_with_blocks));
+  drafter_->count(HostSum::context_tokens, static_cast<double>(facts.counts.context_tokens));
+  drafter_->count(HostSum::blocks, static_cast<double>(facts.counts.blocks));
+  drafter_->count(HostSum::supervised_tokens, static_cast<double>(facts.supervised_tokens));
+  drafter_->count(HostSum::covered_tokens, static_cast<double>(facts.covered_tokens));
   if (item.last) {
-    drafter_->add_host_sum(HostSum::epoch_after, static_cast<double>(facts.after.epoch));
-    drafter_->add_host_sum(HostSum::place_after, static_cast<double>(facts.after.place));
+    drafter_->count(HostSum::epoch_after, static_cast<double>(facts.after.epoch));
+    drafter_->count(HostSum::place_after, static_cast<double>(facts.after.place));
   }
   work_.drafter_flops += useful_drafter_flops(shapes_.drafter, facts);
   work_.tokens += facts.counts.context_tokens;
   work_.blocks += facts.counts.blocks;
 }
 
-// Exchange and update after the last micro-batch of a step. False when the run ends here.
+// Exchange and update of a step whose micro-batches are all launched.
 template <typename T>
-bool DeviceThread<T>::finish_step(const SequenceItem& item, const PipelineLinks& links) {
-  links.hooks(PipelinePoint::exchange, item.step);
-  drafter_->add_host_sum(HostSum::stop_requests, links.stop_signal != 0 ? 1 : 0);
+bool DeviceThread<T>::finish_step(const PipelineLinks& links) {
+  const SequenceItem last = *to_finish_;
+  to_finish_.reset();
+  links.hooks(PipelinePoint::exchange, last.step);
+  drafter_->count(HostSum::stop_requests, links.stop_signal != 0 ? 1 : 0);
+  drafter_->send_counted();
   const bool exchanged =
       waiting(times_, WaitFor::exchange, [&] { return links.collective.all_reduce(*roles_.drafter); });
   if (!exchanged) return false;
-  const StepOutcome outcome = update(item, links);
+  const StepOutcome outcome = update(last.step, links);
   ++work_.steps;
   if (*roles_.drafter == 0) {
-    links.leader.step_done(outcome, drafter_->share_of_norms_at_one(launch_.stream()));
+    links.leader.step_done(outcome, drafter_->share_of_norms_at_one());
     const bool offered = links.leader.offer_snapshot(outcome, times_, [&](const TrainedState& staging) {
-      copy_state(launch_.stream(), drafter_->state(), staging);
+      copy_state(drafter_->stream(), drafter_->state(), staging);
     });
     if (!offered) return false;
-    if (outcome.stopping) links.ring.end_at(item.index + 1);
+    if (outcome.stopping) links.ring.end_at(last.index + 1);
   }
   return !outcome.stopping;
 }
 
 template <typename T>
-StepOutcome DeviceThread<T>::update(const SequenceItem& item, const PipelineLinks& links) {
-  synchronize(launch_.stream());  // the sums are the host's to read
-  StepOutcome outcome{.step = item.step,
-                      .learning_rate = learning_rate(optimizer_, item.step, links.plan.last_step),
+StepOutcome DeviceThread<T>::update(std::int64_t step, const PipelineLinks& links) {
+  const double rate = learning_rate(optimizer_, step, links.plan.last_step);
+  drafter_->update(rate);
+  StepOutcome outcome{.step = step,
+                      .learning_rate = rate,
                       .denominator = drafter_->denominator(),
-                      .sums = drafter_->sums()};
-  drafter_->update(launch_, outcome.learning_rate);
-  outcome.update = drafter_->state().update[0];
+                      .sums = drafter_->sums(),
+                      .update = drafter_->update_state()};
   // A step in which nothing is supervised changes nothing, and nothing is wrong with it.
   outcome.skipped = !outcome.update.applied && outcome.denominator != 0;
   counters_.updates = outcome.update.updates;

@@ -1,5 +1,9 @@
 // One device and all that is on it: its memory, its products, and the roles it plays. A device may be a
 // target, a drafter or both; then its thread does the one's work on micro-batch i before the other's.
+//
+// Work is queued ahead of the device by one: a step that is followed by another one is finished (exchanged, updated)
+// only after every drafter has taken its first micro-batch of the next. So, while a GPU trains, its thread waits for
+// the next features, makes them itself if it is a target too, and copies them.
 #pragma once
 
 #include <atomic>
@@ -61,7 +65,7 @@ class DeviceThread {
   void load(const std::filesystem::path& target_folder);
   void restore(const TrainedState& state, const StepCounters& counters);
   // Runs every role once on real work, without the exchange and without a trace in the state: the target
-  // fills the slot, the drafter trains on it.
+  // fills the slot, the drafter trains on it. Then captures their graphs.
   void warm_up(Slot& slot);
 
   // The device's thread. Blocks until the sequence is done, the run stops or the ring is closed.
@@ -73,7 +77,7 @@ class DeviceThread {
   const DeviceRoles& roles() const { return roles_; }
   std::int64_t bytes() const { return measured_.peak(); }
   const std::map<std::string, std::int64_t>& bytes_by_purpose() const { return measured_.bytes_by_purpose(); }
-  std::vector<std::string> describe_products() { return launch_.library().describe(); }
+  std::vector<std::string> describe_products();
   ExchangeBuffers exchange_buffers() const { return drafter_->exchange_buffers(); }
   const OptimizerState<T>& state() const { return drafter_->state(); }
 
@@ -85,12 +89,20 @@ class DeviceThread {
 
  private:
   void lay_out(Carver& carver, Carver& shared);
+  // These return false when the run ends here.
+  bool work_on(const SequenceItem& item, const PipelineLinks& links);
   bool make(const SequenceItem& item, const PipelineLinks& links);
   bool take(const SequenceItem& item, const PipelineLinks& links);
-  bool evaluate(const SequenceItem& item, Slot& slot, const PipelineLinks& links);
+  bool finish_step(const PipelineLinks& links);
+  void train(const SequencePlan& plan);
   void count(const SequenceItem& item, const BatchFacts& facts);
-  bool finish_step(const SequenceItem& item, const PipelineLinks& links);
-  StepOutcome update(const SequenceItem& item, const PipelineLinks& links);
+  StepOutcome update(std::int64_t step, const PipelineLinks& links);
+
+  // A micro-batch of training that the drafter has taken and not yet begun.
+  struct Taken {
+    SequenceItem item;
+    BatchFacts facts;
+  };
 
   // Constant after set-up.
   const Device device_;
@@ -102,9 +114,10 @@ class DeviceThread {
   Buffer shared_;  // what the host and the device both read and write
   double product_rate_ = 0;
   // The device's thread only, once it runs.
-  Launcher<T> launch_;
   std::optional<TargetWorker<T>> target_;
   std::optional<DrafterWorker<T>> drafter_;
+  std::optional<Taken> taken_;
+  std::optional<SequenceItem> to_finish_;  // the last micro-batch of a step that is launched, not finished
   StepCounters counters_;
   ThreadTimes times_;
   WorkDone work_;

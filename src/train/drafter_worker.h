@@ -1,11 +1,19 @@
 // The drafter's part of a device: a filled slot in; loss and gradient added up over the micro-batches of a
 // step, then one update. Or, for an evaluation, the slot's predictions.
+//
+// All that depends on shapes alone is captured as graphs at warm-up; a step replays them, and between them the host
+// only chooses how many chunks of the loss are in use:
+//   begin | copy from staging, noise, forward, a chunk of the loss each, backward segments | … | update
+// The next slot is copied to the staging memory by a stream of its own while the step before runs.
 // Owned by the main thread during set-up, then by the device's.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <vector>
 
+#include "device/graph.h"
+#include "device/stream.h"
 #include "fabric/local_collective.h"
 #include "model/drafter.h"
 #include "model/loss.h"
@@ -20,49 +28,96 @@ namespace draftsmith {
 template <typename T>
 class DrafterWorker {
  public:
-  DrafterWorker(const RunShapes& shapes, const OptimizerConfig& optimizer, std::uint64_t seed);
+  DrafterWorker(const Device& device, const RunShapes& shapes, const OptimizerConfig& optimizer,
+                std::uint64_t seed);
 
   // Lays out everything; the same call measures and cuts. What the host reads and writes too is cut from
   // `shared`. `tables` are the target's when the device has that role too, else null.
   void carve(Carver& carver, Carver& shared, const VocabularyTables<T>* tables);
+  // Prepares every launch, its products by `choices` and adding to them, and finds how much scratch they need, over
+  // views without memory.
+  void measure(ProductChoices& choices);
   // Reads the target's tables unless they are shared.
-  void load(const Stream& stream, const std::filesystem::path& target_folder);
+  void load(const std::filesystem::path& target_folder);
   // The state that training begins with.
-  void restore(const Stream& stream, const TrainedState& state, std::int64_t updates);
+  void restore(const TrainedState& state, std::int64_t updates);
+  // Makes every launch once, on a filled slot, without a trace in the state; then captures the graphs.
+  void warm_up(const Slot& slot);
 
-  // Every product of a step, whatever the memory holds: what a measuring launcher prepares.
-  void measure(Launcher<T>& launch);
+  // Copies a slot's arrays and features to the staging memory, once the batch before has left it. Blocks until the slot
+  // may be handed on; launches go on.
+  void stage(const Slot& slot);
 
-  // Empties gradient and sums. Blocks until they are empty.
-  void begin_step(Launcher<T>& launch);
-  // Copies a slot's arrays and features to the device. Blocks until the slot may be handed on.
-  void load_batch(const Stream& stream, const Slot& slot);
-  // Adds the run's noise to the loaded features; `number` is the micro-batch's among all of the run's, of `total`.
-  void add_noise(Launcher<T>& launch, std::int64_t number, std::int64_t total);
-  // Forward, loss and backward of the loaded batch; adds to gradient and sums.
-  void train(Launcher<T>& launch);
-  // Forward and loss of the loaded batch; writes the slot's predictions and sums. Blocks until they are there.
-  void evaluate(Launcher<T>& launch, Slot& slot);
-  // Makes the update from the exchanged gradient and sums. Blocks until it is made.
-  void update(Launcher<T>& launch, double learning_rate);
-  // Of the masters as they are after the last update. Blocks until they are copied to the host.
-  double share_of_norms_at_one(const Stream& stream);
+  // These queue launches and do not block.
+  // Empties gradient and sums.
+  void begin_step();
+  // Forward and loss of the staged batch, with the run's noise on its features: `number` is the micro-batch's among all
+  // of the run's, of `total`. Adds to the sums and leaves what backward needs.
+  void forward(std::int64_t number, std::int64_t total);
+  // The parts of backward, to be called in order; they add to the gradient (Drafter::backward_segment says what is
+  // complete after which).
+  std::int64_t backward_segments() const { return drafter_.backward_segments(); }
+  void backward_segment(std::int64_t segment);
+  // What the host counted joins the sums; then gradient and sums are ready to be exchanged.
+  void send_counted();
 
-  // The sums are the host's to read once the device has been waited for.
-  void add_host_sum(HostSum sum, double value) { sums_[StepSums::index(sum, block_size())] += value; }
-  double host_sum(HostSum sum) const { return sums_[StepSums::index(sum, block_size())]; }
-  Vector<const double> sums() const { return sums_; }
-  double denominator() const { return sums_[StepSums::denominator(shapes_.loss.kind, block_size())]; }
+  // Makes the update from the exchanged gradient and sums. Blocks until it is made: the one wait of a step.
+  void update(double learning_rate);
+  // Forward and loss of the staged batch; writes the slot's predictions and sums. Blocks until they are there.
+  void evaluate(const Slot& slot);
+
+  // Counted on the host since begin_step().
+  void count(HostSum sum, double value) { host_.counted[static_cast<std::int64_t>(sum)] += value; }
+
+  // After update().
+  Vector<const double> sums() const { return host_.sums; }
+  double host_sum(HostSum sum) const { return host_.sums[StepSums::index(sum, block_size())]; }
+  double denominator() const { return host_.sums[StepSums::denominator(shapes_.loss.kind, block_size())]; }
+  const UpdateState& update_state() const { return host_.update[0]; }
+  double share_of_norms_at_one() const { return draftsmith::share_of_norms_at_one(table_, host_.undecayed); }
+
   ExchangeBuffers exchange_buffers() const { return {.gradient = state_.gradient, .sums = sums_}; }
   const OptimizerState<T>& state() const { return state_; }
-  const WeightTable& table() const { return table_; }
+  // All launches are queued here.
+  const Stream& stream() const { return launch_.stream(); }
+  MatmulLibrary& library() { return launch_.library(); }
 
-  // The widest product of a layer, on memory that every pass writes anew.
-  Matmul<T> largest_product() const;
+  // Of the widest product of a layer, measured; overwrites memory that every pass writes anew.
+  double product_rate();
 
  private:
+  // What a micro-batch brings to the device.
+  struct Inputs {
+    CarvedBatch batch;
+    Matrix<T> features;        // [context_tokens, taps * width]
+    Matrix<T> teacher_hidden;  // [context_tokens, width], empty unless the loss is distilled
+  };
+  // Host memory that the device reads and writes.
+  struct HostSide {
+    Vector<float> learning_rate;  // [1]
+    Vector<double> counted;       // [HostSum::count]
+    Vector<double> sums;          // [StepSums::size]; like what follows, written at the end of an update
+    Vector<UpdateState> update;   // [1]
+    Vector<float> undecayed;      // the masters that do not decay, the norms among them
+  };
+  struct Graphs {
+    Graph begin_step, forward, update;
+    std::vector<Graph> training_chunks, evaluation_chunks, backward_segments;
+  };
+
   std::int64_t block_size() const { return shapes_.drafter.block_size; }
-  void forward(Launcher<T>& launch, LossPass pass);
+  Inputs carve_inputs(Carver& carver) const;
+  void unstage();
+  void launch_begin_step();
+  void launch_noise(std::int64_t number, std::int64_t total);
+  void launch_forward();
+  void launch_loss_chunk(LossPass pass, std::int64_t chunk);
+  void launch_backward_segment(std::int64_t segment);
+  void launch_update();
+  void receive_update();
+  void launch_everything();
+  void capture();
+  LossRun<T> loss_run(LossPass pass) const;
 
   // Constant after construction.
   const RunShapes& shapes_;
@@ -70,6 +125,11 @@ class DrafterWorker {
   const std::uint64_t seed_;  // of the noise
   const WeightTable table_;
   const Drafter<T> drafter_;
+  // Set up before the run, and then only used.
+  Launcher<T> launch_;
+  const OwnStream copies_;
+  Event staged_, staging_free_;
+  Graphs graphs_;
   // Views of the device's arena.
   VocabularyTables<T> tables_;
   bool shares_tables_ = false;
@@ -77,15 +137,13 @@ class DrafterWorker {
   DrafterWeights<const T> weights_;
   DrafterWeights<float> weight_gradients_;
   RopeStorage rope_;
-  CarvedBatch batch_;
-  Matrix<T> features_;        // [context_tokens, taps * width]
-  Matrix<T> teacher_hidden_;  // [context_tokens, width], empty unless the loss is distilled
+  Inputs staging_, inputs_;
   DrafterActivations<T> activations_;
   DrafterGradients<T> gradients_;
-  LossScratch<T> loss_;      // its sums are the first of sums_
-  Vector<double> sums_;      // [StepSums::size], shared with the host
-  Vector<float> undecayed_;  // of the host: a copy of the masters that do not decay, the norms among them
-  // Of the loaded batch.
+  LossScratch<T> loss_;  // its sums are the first of sums_
+  Vector<double> sums_;  // [StepSums::size]
+  HostSide host_;
+  // Of the staged batch.
   BatchCounts counts_;
 };
 

@@ -7,7 +7,7 @@
 namespace draftsmith {
 
 template <typename T>
-OptimizerState<T> carve_optimizer(Carver& carver, Carver& shared, const WeightTable& table) {
+OptimizerState<T> carve_optimizer(Carver& carver, const WeightTable& table) {
   OptimizerState<T> state;
   carver.purpose("drafter weights");
   state.weights = carver.vector<T>(table.size);
@@ -18,7 +18,7 @@ OptimizerState<T> carve_optimizer(Carver& carver, Carver& shared, const WeightTa
   carver.purpose("gradient");
   state.gradient = carver.vector<float>(table.size);
   state.sum_of_squares = carver.vector<double>(1);
-  state.update = shared.vector<UpdateState>(1);
+  state.update = carver.vector<UpdateState>(1);
   return state;
 }
 
@@ -45,8 +45,8 @@ void restore_state(const Stream& stream, const TrainedState& from, std::int64_t 
                  [](float value) { return T(value); });
   weights.upload();
   fill_bytes(stream, to.gradient.data, 0, bytes_of(to.gradient).size);
-  synchronize(stream);
-  to.update[0] = {.updates = updates};
+  const UpdateState update{.updates = updates};
+  upload<UpdateState>(stream, {&update, 1}, to.update);
 }
 
 template <typename T>
@@ -62,13 +62,13 @@ void run_update(Launcher<T>& launch, const UpdateStep& step, const OptimizerStat
   launch(PrepareUpdate<T>{.sum_of_squares = state.sum_of_squares,
                           .loss_numerator = step.loss_numerator,
                           .denominator = step.denominator,
+                          .learning_rate = step.learning_rate,
                           .clip = static_cast<float>(step.settings.clip),
                           .state = state.update});
   launch(AdamWUpdate<T>{.settings = {.beta1 = static_cast<float>(step.settings.betas[0]),
                                      .beta2 = static_cast<float>(step.settings.betas[1]),
                                      .epsilon = static_cast<float>(step.settings.eps),
                                      .weight_decay = static_cast<float>(step.settings.weight_decay)},
-                        .learning_rate = static_cast<float>(step.learning_rate),
                         .decayed = step.decayed,
                         .state = state.update,
                         .gradient = state.gradient,
@@ -89,8 +89,8 @@ double share_of_norms_at_one(const WeightTable& table, Vector<const float> undec
   return static_cast<double>(at_one) / static_cast<double>(norms);
 }
 
-template OptimizerState<float> carve_optimizer(Carver&, Carver&, const WeightTable&);
-template OptimizerState<bf16> carve_optimizer(Carver&, Carver&, const WeightTable&);
+template OptimizerState<float> carve_optimizer(Carver&, const WeightTable&);
+template OptimizerState<bf16> carve_optimizer(Carver&, const WeightTable&);
 template void restore_state(const Stream&, const TrainedState&, std::int64_t, const OptimizerState<float>&);
 template void restore_state(const Stream&, const TrainedState&, std::int64_t, const OptimizerState<bf16>&);
 template void copy_state(const Stream&, const OptimizerState<float>&, const TrainedState&);

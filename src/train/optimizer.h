@@ -21,10 +21,10 @@ struct OptimizerState {
   Vector<float> first_moment, second_moment;  // [parameters]
   Vector<float> gradient;                     // [parameters]: summed over the step, unscaled
   Vector<double> sum_of_squares;              // [1], of the gradient
-  Vector<UpdateState> update;                 // [1], in memory that the host shares
+  Vector<UpdateState> update;                 // [1]
 };
 template <typename T>
-OptimizerState<T> carve_optimizer(Carver& carver, Carver& shared, const WeightTable& table);
+OptimizerState<T> carve_optimizer(Carver& carver, const WeightTable& table);
 
 // A copy of what a checkpoint keeps. Views of host memory.
 struct TrainedState {
@@ -44,8 +44,8 @@ void copy_state(const Stream& stream, const OptimizerState<T>& from, const Train
 
 struct UpdateStep {
   const OptimizerConfig& settings;
-  double learning_rate = 0;
   std::int64_t decayed = 0;             // WeightTable::decayed
+  Vector<const float> learning_rate;    // [1], in memory that the host writes
   Vector<const double> loss_numerator;  // [1]
   Vector<const double> denominator;     // [1]
 };

@@ -7,6 +7,10 @@ bool SequencePlan::evaluates_after(std::int64_t step) const {
   return step == last_step || (evaluation_every > 0 && step > 0 && step % evaluation_every == 0);
 }
 
+bool SequencePlan::training_follows(std::int64_t step) const {
+  return step < last_step && !evaluates_after(step);
+}
+
 std::int64_t SequencePlan::micro_batches() const {
   std::int64_t count = evaluate_first ? evaluation_micro_batches : 0;
   for (std::int64_t step = first_step; step <= last_step; ++step) {

@@ -22,6 +22,8 @@ struct SequencePlan {
   bool evaluate_first = false;                // a resumed run owes the evaluation after step first_step - 1
 
   bool evaluates_after(std::int64_t step) const;
+  // Whether the next micro-batch after the step is one of training.
+  bool training_follows(std::int64_t step) const;
   // Of the whole sequence.
   std::int64_t micro_batches() const;
 };

@@ -4,12 +4,15 @@
 //
 // No deadlock, for any number of slots, targets, drafters and any share of roles among threads: give the
 // events the order
-//   pack i  <  target i  <  drafter i  <  collect i  <  pack i + 1,   and after the last micro-batch of a
-//   step, before the next pack, its exchange
+//   pack i  <  target i  <  drafter i takes it  <  collect i  <  pack i + 1
+// and the exchange of a step a place before a pack: when training follows, after the first `drafters` micro-batches of
+// the next step (so each drafter has taken one ahead), otherwise after the step's own last one.
 // Each thread does its events in this order, and each event waits only for lesser ones: pack i for the slot
 // that i - slots left, target i for pack i, drafter i for target i, collect i for drafter i, and an exchange
-// for every drafter's events of that step and before. So the least event that is not done has all it waits
-// for, its thread has done all it had to do before, and it goes on.
+// for every drafter to come to it, all of whose events before are lesser. To take i also waits on the device until
+// the drafter's batch before has left the staging memory, which is behind launches of its own step and of finished
+// ones, never behind an exchange to come. So the least event that is not done has all it waits for, its thread has
+// done all it had to do before, and it goes on.
 #pragma once
 
 #include <cstdint>

@@ -24,6 +24,7 @@ struct StepSums {
   static constexpr std::int64_t index(HostSum sum, std::int64_t block_size) {
     return LossSums::size(block_size) + static_cast<std::int64_t>(sum);
   }
+  static constexpr std::int64_t host_sums() { return static_cast<std::int64_t>(HostSum::count); }
   static constexpr std::int64_t size(std::int64_t block_size) { return index(HostSum::count, block_size); }
   // What the loss is divided by: the sum of weights, or the documents with a block (docs/dflash.md, "Loss").
   static constexpr std::int64_t denominator(LossKind kind, std::int64_t block_size) {

@@ -1,7 +1,9 @@
 #include "train/target_worker.h"
 
 #include "device/stream.h"
+#include "kernels/tables.h"
 #include "model/linear.h"
+#include "train/product_rate.h"
 
 namespace draftsmith {
 namespace {
@@ -16,6 +18,12 @@ void copy(const Stream& stream, Vector<E> from, Vector<E> to) {
 }  // namespace
 
 template <typename T>
+TargetWorker<T>::TargetWorker(const Device& device, const RunShapes& shapes)
+    : shapes_(shapes),
+      target_(shapes.target, shapes.drafter.taps),
+      launch_(device, kernels_of<T>(device)) {}
+
+template <typename T>
 void TargetWorker<T>::carve(Carver& carver) {
   const std::int64_t rows = shapes_.budget.context_tokens;
   carver.purpose("target weights");
@@ -25,24 +33,57 @@ void TargetWorker<T>::carve(Carver& carver) {
   scratch_ = carve_target_scratch<T>(carver, shapes_.target, rows);
   store_.keys.assign(shapes_.target_layers(), carver.matrix<T>(rows, shapes_.target.kv_width()));
   store_.values.assign(shapes_.target_layers(), carver.matrix<T>(rows, shapes_.target.kv_width()));
+  plan_ = carve_target_plan(carver, launch_, shapes_.target, rows);
   carver.purpose("micro-batch");
   for (auto* vector : {&tokens_, &positions_, &begin_, &end_}) *vector = carver.vector<std::int32_t>(rows);
   features_ = carver.matrix<T>(rows, shapes_.drafter.feature_width());
   if (shapes_.loss.distilled()) final_hidden_ = carver.matrix<T>(rows, shapes_.target.width);
+  carver.purpose("scratch of launches");
+  launch_.library().set_scratch(carver.vector<std::byte>(launch_.library().scratch_bytes()));
 }
 
 template <typename T>
-void TargetWorker<T>::load(const Stream& stream, const std::filesystem::path& folder) {
-  load_target_weights(stream, folder, shapes_.target, weights_);
-  fill_rope(stream, shapes_.target.rope, shapes_.target.head_dim, rope_);
+void TargetWorker<T>::measure(ProductChoices& choices) {
+  launch_.measure(choices, [this] { forward(); });
 }
 
 template <typename T>
-void TargetWorker<T>::forward(Launcher<T>& launch) {
-  target_.forward(launch, weights_, rope_.table(), scratch_,
+void TargetWorker<T>::load(const std::filesystem::path& folder) {
+  load_target_weights(launch_.stream(), folder, shapes_.target, weights_);
+  fill_rope(launch_.stream(), shapes_.target.rope, shapes_.target.head_dim, rope_);
+}
+
+template <typename T>
+void TargetWorker<T>::warm_up(Slot& slot) {
+  send_tokens(slot);
+  forward();
+  receive_features(slot);
+  pass_ = Graph::capture(launch_.stream(), [this] { forward(); });
+}
+
+template <typename T>
+void TargetWorker<T>::fill(Slot& slot) {
+  send_tokens(slot);
+  pass_.replay(launch_.stream());
+  receive_features(slot);
+}
+
+template <typename T>
+void TargetWorker<T>::send_tokens(const Slot& slot) {
+  const Stream& stream = launch_.stream();
+  copy(stream, slot.batch.tokens, tokens_);
+  copy(stream, slot.batch.positions, positions_);
+  copy(stream, slot.batch.document_begin, begin_);
+  copy(stream, slot.batch.causal_end, end_);
+}
+
+template <typename T>
+void TargetWorker<T>::forward() {
+  target_.forward(launch_, weights_, rope_.table(), scratch_,
                   {.tokens = tokens_,
                    .positions = positions_,
                    .intervals = {.begin = begin_, .end = end_},
+                   .plan = plan_,
                    .first_row = 0,
                    .store = &store_,
                    .features = features_,
@@ -50,21 +91,17 @@ void TargetWorker<T>::forward(Launcher<T>& launch) {
 }
 
 template <typename T>
-void TargetWorker<T>::fill(Launcher<T>& launch, Slot& slot) {
-  const Stream& stream = launch.stream();
-  copy(stream, slot.batch.tokens, tokens_);
-  copy(stream, slot.batch.positions, positions_);
-  copy(stream, slot.batch.document_begin, begin_);
-  copy(stream, slot.batch.causal_end, end_);
-  forward(launch);
+void TargetWorker<T>::receive_features(const Slot& slot) {
+  const Stream& stream = launch_.stream();
   copy(stream, bytes_of(features_), slot.features);
   copy(stream, bytes_of(final_hidden_), slot.final_hidden);
   synchronize(stream);
 }
 
 template <typename T>
-Matmul<T> TargetWorker<T>::largest_product() const {
-  return linear<T>(scratch_.normed, weights_.layers.front().gate_up, {}, scratch_.gate_up);
+double TargetWorker<T>::product_rate() {
+  return measure_product_rate(
+      launch_, linear<T>(scratch_.normed, weights_.layers.front().gate_up, {}, scratch_.gate_up));
 }
 
 template class TargetWorker<float>;

@@ -1,9 +1,11 @@
-// The target's part of a device: the tokens of a slot in, the raw outputs of the tapped layers out.
+// The target's part of a device: the tokens of a slot in, the raw outputs of the tapped layers out. The pass is one
+// graph, on a stream of its own: on a device that is a drafter too it overlaps with that one's step.
 // Owned by the main thread during set-up, then by the device's.
 #pragma once
 
 #include <filesystem>
 
+#include "device/graph.h"
 #include "model/target.h"
 #include "train/run_shapes.h"
 #include "train/slots.h"
@@ -13,28 +15,37 @@ namespace draftsmith {
 template <typename T>
 class TargetWorker {
  public:
-  explicit TargetWorker(const RunShapes& shapes)
-      : shapes_(shapes), target_(shapes.target, shapes.drafter.taps) {}
+  TargetWorker(const Device& device, const RunShapes& shapes);
 
   // Lays out everything; the same call measures and cuts.
   void carve(Carver& carver);
+  // Prepares every launch of the pass, its products by `choices` and adding to them, and finds how much scratch they
+  // need, over views without memory.
+  void measure(ProductChoices& choices);
   // Reads the weights of a Hugging Face folder into the carved memory.
-  void load(const Stream& stream, const std::filesystem::path& folder);
+  void load(const std::filesystem::path& folder);
+  // Fills a packed slot launch by launch, then captures the pass.
+  void warm_up(Slot& slot);
 
-  // The pass alone, on whatever the inputs hold: what a measuring launcher prepares.
-  void forward(Launcher<T>& launch);
   // Copies a packed slot's tokens, runs the pass and fills the slot's features. Blocks until they are there.
-  void fill(Launcher<T>& launch, Slot& slot);
+  void fill(Slot& slot);
 
-  // The widest product of a layer, on memory that every pass writes anew.
-  Matmul<T> largest_product() const;
+  // Of the widest product of a layer, measured; overwrites memory that every pass writes anew.
+  double product_rate();
 
+  MatmulLibrary& library() { return launch_.library(); }
   const VocabularyTables<T>& tables() const { return weights_.tables; }
 
  private:
+  void send_tokens(const Slot& slot);
+  void forward();
+  void receive_features(const Slot& slot);
+
   // Constant after construction.
   const RunShapes& shapes_;
   const Target<T> target_;
+  Launcher<T> launch_;
+  Graph pass_;
   // Views of the device's arena.
   TargetWeights<T> weights_;
   RopeStorage rope_;
@@ -42,6 +53,7 @@ class TargetWorker {
   KeyValueStore<T> store_;                   // one pair of matrices, used by every layer in turn
   Vector<std::int32_t> tokens_, positions_;  // [context_tokens]
   Vector<std::int32_t> begin_, end_;         // [context_tokens]: the rows that each row sees
+  Vector<std::byte> plan_;                   // of the pass's attention
   Matrix<T> features_;                       // [context_tokens, taps * width]
   Matrix<T> final_hidden_;                   // [context_tokens, width], empty unless the loss is distilled
 };

@@ -105,12 +105,26 @@ struct Operands {
     delta = Guarded<float>(at.rows(), at.shape.query_heads, 2);
   }
 
+  // From now on launches use one plan, made here for these passes.
+  void plan_for(AttentionPasses passes) {
+    const Device device = test_device();
+    PrepareAttention<T> prepare{
+        .shape = at.shape, .intervals = intervals(), .context_rows = at.context_rows, .passes = passes};
+    plan_memory.resize(static_cast<std::size_t>(
+        Launcher<T>(device, kernels_of<T>(device)).attention_plan_bytes(prepare)));
+    prepare.plan = plan();
+    run_on<T>(device, prepare);
+  }
+  Vector<std::byte> plan() { return {plan_memory.data(), static_cast<std::int64_t>(plan_memory.size())}; }
+  VisibleVector<std::byte> plan_memory;
+
   ContextIntervals intervals() const { return {{at.begin.data(), at.rows()}, {at.end.data(), at.rows()}}; }
 
   void forward(int threads = 1) {
     const Device device = test_device(threads);
     run_on<T>(device, AttentionForward<T>{.shape = at.shape,
                                           .intervals = intervals(),
+                                          .plan = plan(),
                                           .query = query.matrix(),
                                           .context_key = context_key.matrix(),
                                           .context_value = context_value.matrix(),
@@ -124,6 +138,7 @@ struct Operands {
     const Device device = test_device(threads);
     run_on<T>(device, AttentionBackward<T>{.shape = at.shape,
                                            .intervals = intervals(),
+                                           .plan = plan(),
                                            .query = query.matrix(),
                                            .context_key = context_key.matrix(),
                                            .context_value = context_value.matrix(),
@@ -335,6 +350,35 @@ TEST(AttentionTest, LargeScoresDoNotOverflow) {
   run.backward();
   for (const double value : run.output.values()) EXPECT_TRUE(std::isfinite(value));
   for (const double value : run.grad_query.values()) EXPECT_TRUE(std::isfinite(value));
+}
+
+// The bits of launches with a plan of their own, however many launches share one.
+template <typename T>
+void expect_plans_to_change_nothing(const Layout& layout) {
+  Operands<T> own(case_of(layout)), shared(case_of(layout)), forward_only(case_of(layout));
+  own.forward();
+  own.backward();
+  shared.plan_for(AttentionPasses::forward_and_backward);
+  forward_only.plan_for(AttentionPasses::forward);
+  for (int launch = 0; launch < 3; ++launch) {
+    shared.forward();
+    shared.backward();
+    forward_only.forward();
+    EXPECT_TRUE(own.output.bits() == shared.output.bits());
+    EXPECT_TRUE(own.output.bits() == forward_only.output.bits());
+    EXPECT_TRUE(own.grad_query.bits() == shared.grad_query.bits());
+    EXPECT_TRUE(own.grad_context_key.bits() == shared.grad_context_key.bits());
+    EXPECT_TRUE(own.grad_block_value.bits() == shared.grad_block_value.bits());
+  }
+}
+
+TEST(AttentionTest, OnePlanServesEveryLaunchWithItsIntervals) {
+  const Layout layout{"", 4, 2, 64, 8, false, {300, 77}, {{3, 20, 21, 290}, {0, 60}}};
+  expect_plans_to_change_nothing<float>(layout);
+  expect_plans_to_change_nothing<bf16>(layout);
+  Layout causal = layout;
+  causal.causal = true;
+  expect_plans_to_change_nothing<bf16>(causal);
 }
 
 // Rows alone, as in decoding, against the same rows together, as in verifying a block or a prefill.

@@ -43,6 +43,7 @@ void DrafterFixture<T>::carve(Carver& carver) {
   weights = carver.vector<T>(table.size);
   weight_gradients = carver.vector<float>(table.size);
   activations = carve_drafter_activations<T>(carver, shape, budget, options_.recompute);
+  activations.context.plans = carve_drafter_plans(carver, launch_, shape, budget);
   gradients = carve_drafter_gradients<T>(carver, shape, budget);
   loss = carve_loss_scratch<T>(
       carver,
@@ -76,8 +77,13 @@ void DrafterFixture<T>::run(const BatchCounts& counts) {
   launch_(FillZero{bytes_of(loss.sums)});
   launch_(FillZero{bytes_of(weight_gradients)});
   forward(counts, LossPass::with_gradient);
-  drafter_.backward(launch_, view_weights<const T>(shape, table, weights), rope_.table(), features, batch,
-                    activations, gradients, view_weights<float>(shape, table, weight_gradients));
+  drafter_.backward(launch_, {.weights = view_weights<const T>(shape, table, weights),
+                              .rope = rope_.table(),
+                              .features = features,
+                              .batch = batch,
+                              .activations = activations,
+                              .gradients = gradients,
+                              .weight_gradients = view_weights<float>(shape, table, weight_gradients)});
   synchronize(launch_.stream());
 }
 

@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cmath>
+#include <mutex>
+#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -45,6 +47,34 @@ TEST(Pipeline, NothingIsSetUpAndNoHeapIsTakenAfterTheSeal) {
   EXPECT_EQ(result.report->heap.ours, 0);
   EXPECT_GT(result.report->seal.before[static_cast<int>(SetUp::arena)], 0);
   EXPECT_FALSE(sealed());
+}
+
+// What the only drafter does, in order: the micro-batches that it takes, and the steps that it exchanges.
+std::string order_of(TinyRun& run) {
+  std::string order;
+  std::mutex mutex;
+  run.hooks.at = [&](PipelinePoint point, std::int64_t index, Slot*) {
+    const std::lock_guard lock(mutex);
+    if (point == PipelinePoint::drafter_pass) order += std::to_string(index) + " ";
+    if (point == PipelinePoint::exchange) order += "x" + std::to_string(index) + " ";
+  };
+  run.train();
+  return order;
+}
+
+TEST(Pipeline, ADrafterTakesTheNextStepsFirstMicroBatchBeforeItsExchange) {
+  TinyRun run;
+  run.config.train.steps = 3;
+  run.config.train.accumulate = 2;
+  EXPECT_EQ(order_of(run), "0 1 2 x1 3 4 x2 5 x3 ");
+}
+
+TEST(Pipeline, ADrafterFinishesAStepBeforeItsEvaluation) {
+  TinyRun run;
+  run.config.train.steps = 3;
+  run.config.train.eval.every = 2;
+  run.evaluation_documents = 2;  // two micro-batches
+  EXPECT_EQ(order_of(run), "0 1 x1 x2 2 3 4 x3 5 6 ");
 }
 
 struct Layout {

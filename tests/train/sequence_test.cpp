@@ -29,6 +29,16 @@ TEST(Sequence, StepsFollowEachOtherWithEvaluationsBetween) {
   EXPECT_EQ(walk(plan), "1 1 | 2 2 | e2 | 3 3 | e3");  // the last step is always evaluated
 }
 
+TEST(Sequence, SaysWhetherTrainingFollowsAStep) {
+  const SequencePlan plan{
+      .last_step = 5, .step_micro_batches = 1, .evaluation_every = 2, .evaluation_micro_batches = 1};
+  EXPECT_EQ(walk(plan), "1 | 2 | e2 | 3 | 4 | e4 | 5 | e5");
+  EXPECT_TRUE(plan.training_follows(1));
+  EXPECT_FALSE(plan.training_follows(2));
+  EXPECT_TRUE(plan.training_follows(3));
+  EXPECT_FALSE(plan.training_follows(5));
+}
+
 TEST(Sequence, WithoutEvaluationThereAreStepsOnly) {
   EXPECT_EQ(walk({.last_step = 2, .step_micro_batches = 1}), "1 | 2");
 }

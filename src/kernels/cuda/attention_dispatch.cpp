@@ -1,5 +1,5 @@
 // Which attention a launch takes: a fast path where the shape has one and every row begins on 16 bytes, the
-// plain path otherwise (float always). A launch cuts its plan from the scratch that it is lent and fills it,
+// plain path otherwise (float always). A launch without a plan cuts one from the scratch that it is lent and fills it,
 // which costs a fraction of the attention.
 #include "device/cuda/handle.h"
 #include "kernels/cuda/attention.h"
@@ -43,43 +43,85 @@ AttentionPath backward_path(const Device& device, const AttentionBackward<bf16>&
   return gradients_fit ? path_of(device, arguments) : AttentionPath::none;
 }
 
+// The path of rows that begin on 16 bytes, as every operand of the product does.
+template <typename T>
+AttentionPath planned_path(const Device& device, const PrepareAttention<T>& arguments) {
+  if (std::is_same_v<T, float> || arguments.intervals.begin.size == 0 || arguments.context_rows == 0) {
+    return AttentionPath::none;
+  }
+  return choose_attention_path(arguments.shape, device.traits.compute);
+}
+
+template <typename T>
+AttentionBudget budget_of(const PrepareAttention<T>& arguments) {
+  return {.shape = arguments.shape,
+          .rows = arguments.intervals.begin.size,
+          .context_rows = arguments.context_rows,
+          .gradients = arguments.passes == AttentionPasses::forward_and_backward};
+}
+AttentionBudget budget_of(const AttentionForward<bf16>& arguments) {
+  return {.shape = arguments.shape,
+          .rows = arguments.query.rows,
+          .context_rows = arguments.context_key.rows,
+          .gradients = false};
+}
+AttentionBudget budget_of(const AttentionBackward<bf16>& arguments) {
+  return {.shape = arguments.shape, .rows = arguments.query.rows, .context_rows = arguments.context_key.rows};
+}
+
+Carver over(Vector<std::byte> memory) { return Carver(memory.data, memory.size); }
+
+// The plan that the launch was given, or one in its scratch, filled.
 template <typename Arguments>
-AttentionPlan carve_plan(Carver& carver, const Arguments& arguments, AttentionPath path) {
-  return carve_attention_plan(
-      carver,
-      {.shape = arguments.shape, .rows = arguments.query.rows, .context_rows = arguments.context_key.rows},
-      path);
+AttentionPlan find_plan(Carver& scratch, const Arguments& arguments, AttentionPath path, cudaStream_t on) {
+  if (arguments.plan.size > 0) {
+    Carver given = over(arguments.plan);
+    return carve_attention_plan(given, budget_of(arguments), path);
+  }
+  const AttentionPlan plan = carve_attention_plan(scratch, budget_of(arguments), path);
+  fill_attention_plan(plan, arguments.intervals, on);
+  return plan;
 }
 
 // What grad_scores may take: a small share of the card. With less than a pass could use, kv heads take turns.
 std::int64_t grad_score_bytes(const Device& device) { return device.traits.memory_bytes / 32; }
-
-struct BackwardScratch {
-  AttentionPlan plan;
-  AttentionGradientScratch gradient;
-};
-
-BackwardScratch carve_backward(Carver& carver, const Device& device, const AttentionBackward<bf16>& arguments,
-                               AttentionPath path) {
-  BackwardScratch scratch;
-  scratch.plan = carve_plan(carver, arguments, path);
-  scratch.gradient = carve_attention_gradient_scratch(carver, scratch.plan, grad_score_bytes(device));
-  return scratch;
-}
 
 void make_current(const Device& device) { check(cudaSetDevice(device.name.index), "choosing a GPU"); }
 
 }  // namespace
 
 template <typename T>
-std::int64_t attention_forward_scratch(const Device& device, const AttentionForward<T>& arguments) {
-  const AttentionPath path = forward_path(device, arguments);
+std::int64_t attention_plan_bytes(const Device& device, const PrepareAttention<T>& arguments) {
+  const AttentionPath path = planned_path(device, arguments);
   if (path == AttentionPath::none) return 0;
   make_current(device);
   prepare_attention(path);
   Carver counting;
-  carve_plan(counting, arguments, path);
+  carve_attention_plan(counting, budget_of(arguments), path);
   return counting.peak();
+}
+
+template <typename T>
+void prepare_attention(const Stream& stream, const PrepareAttention<T>& arguments) {
+  const AttentionPath path = planned_path(*stream.device, arguments);
+  DRAFTSMITH_CHECK(path != AttentionPath::none, "there is memory for a plan only where one is needed");
+  const cudaStream_t on = native(stream);
+  Carver memory = over(arguments.plan);
+  fill_attention_plan(carve_attention_plan(memory, budget_of(arguments), path), arguments.intervals, on);
+}
+
+template <typename T>
+std::int64_t attention_forward_scratch(const Device& device, const AttentionForward<T>& arguments) {
+  const AttentionPath path = forward_path(device, arguments);
+  if (path == AttentionPath::none) return 0;
+  if constexpr (std::is_same_v<T, bf16>) {
+    make_current(device);
+    prepare_attention(path);
+    Carver counting;
+    if (arguments.plan.size == 0) carve_attention_plan(counting, budget_of(arguments), path);
+    return counting.peak();
+  }
+  return 0;
 }
 
 template <typename T>
@@ -88,10 +130,8 @@ void attention_forward(const Stream& stream, const AttentionForward<T>& argument
     const AttentionPath path = forward_path(*stream.device, arguments);
     if (path != AttentionPath::none) {
       const cudaStream_t on = native(stream);
-      Carver carver(stream.scratch, stream.scratch_bytes);
-      const AttentionPlan plan = carve_plan(carver, arguments, path);
-      fill_attention_plan(plan, arguments.intervals, on);
-      return launch_attention_forward(arguments, plan, on);
+      Carver scratch(stream.scratch, stream.scratch_bytes);
+      return launch_attention_forward(arguments, find_plan(scratch, arguments, path, on), on);
     }
   }
   plain_attention_forward(stream, arguments);
@@ -104,8 +144,10 @@ std::int64_t attention_backward_scratch(const Device& device, const AttentionBac
   if constexpr (std::is_same_v<T, bf16>) {
     make_current(device);
     prepare_attention(path);
-    Carver counting;
-    carve_backward(counting, device, arguments, path);
+    Carver counting, plan_only;
+    Carver& plan_memory = arguments.plan.size > 0 ? plan_only : counting;
+    const AttentionPlan plan = carve_attention_plan(plan_memory, budget_of(arguments), path);
+    carve_attention_gradient_scratch(counting, plan, grad_score_bytes(device));
     return counting.peak();
   }
   return 0;
@@ -117,15 +159,20 @@ void attention_backward(const Stream& stream, const AttentionBackward<T>& argume
     const AttentionPath path = backward_path(*stream.device, arguments);
     if (path != AttentionPath::none) {
       const cudaStream_t on = native(stream);
-      Carver carver(stream.scratch, stream.scratch_bytes);
-      const BackwardScratch scratch = carve_backward(carver, *stream.device, arguments, path);
-      fill_attention_plan(scratch.plan, arguments.intervals, on);
-      return launch_attention_backward(arguments, scratch.plan, scratch.gradient, on);
+      Carver scratch(stream.scratch, stream.scratch_bytes);
+      const AttentionPlan plan = find_plan(scratch, arguments, path, on);
+      const AttentionGradientScratch gradient =
+          carve_attention_gradient_scratch(scratch, plan, grad_score_bytes(*stream.device));
+      return launch_attention_backward(arguments, plan, gradient, on);
     }
   }
   plain_attention_backward(stream, arguments);
 }
 
+template std::int64_t attention_plan_bytes(const Device&, const PrepareAttention<float>&);
+template std::int64_t attention_plan_bytes(const Device&, const PrepareAttention<bf16>&);
+template void prepare_attention(const Stream&, const PrepareAttention<float>&);
+template void prepare_attention(const Stream&, const PrepareAttention<bf16>&);
 template std::int64_t attention_forward_scratch(const Device&, const AttentionForward<float>&);
 template std::int64_t attention_forward_scratch(const Device&, const AttentionForward<bf16>&);
 template void attention_forward(const Stream&, const AttentionForward<float>&);

@@ -227,17 +227,18 @@ AttentionPlan carve_attention_plan(Carver& carver, const AttentionBudget& budget
                      .forward_blocks = processors};
   const PlanCapacity capacity = plan_capacity(budget, plan.forward_tile_rows);
   plan.capacity = capacity;
+  // What the forward pass reads comes first: it finds its part of a plan for both passes without knowing of the rest.
   plan.tiles = carver.vector<QueryTile>(capacity.query_tiles);
   plan.forward_order = carver.vector<std::int32_t>(capacity.forward_tiles);
+  plan.forward_lengths = carver.vector<std::int32_t>(capacity.forward_tiles);
+  plan.tickets = carver.vector<std::int32_t>(2);
   plan.groups = carver.vector<QueryGroup>(capacity.groups);
   plan.group_order = carver.vector<std::int32_t>(capacity.groups);
   plan.items = carver.vector<KeyItem>(capacity.key_items);
   plan.splits = carver.vector<SplitTile>(capacity.splits);
   plan.counts = carver.vector<PlanCounts>(1);
   plan.unsorted = carver.vector<KeyItem>(2 * static_cast<std::int64_t>(capacity.key_items));
-  plan.forward_lengths = carver.vector<std::int32_t>(capacity.forward_tiles);
   plan.lengths = carver.vector<std::int32_t>(std::max(capacity.key_items, capacity.groups));
-  plan.tickets = carver.vector<std::int32_t>(2);
   return plan;
 }
 

@@ -43,6 +43,10 @@ void swiglu_forward(const Stream& stream, const SwigluForward<T>& arguments);
 template <typename T>
 void swiglu_backward(const Stream& stream, const SwigluBackward<T>& arguments);
 template <typename T>
+void prepare_attention(const Stream& stream, const PrepareAttention<T>& arguments);
+template <typename T>
+std::int64_t attention_plan_bytes(const Device& device, const PrepareAttention<T>& arguments);
+template <typename T>
 void attention_forward(const Stream& stream, const AttentionForward<T>& arguments);
 template <typename T>
 std::int64_t attention_forward_scratch(const Device& device, const AttentionForward<T>& arguments);
