@@ -101,8 +101,8 @@ void measure_drafter(const Measurement& m) {
   const RunShapes& shapes = m.workload.shapes;
   DrafterBench<T> bench(m.device, m.workload, m.options.mask);
   const Stream& stream = bench.launcher().stream();
-  const Noted step = note(stream, shapes.target.vocabulary, [&] { bench.step(); });
-  const Noted update = note(stream, shapes.target.vocabulary, [&] { bench.update(); });
+  const Noted step = note(stream, shapes.target.vocabulary, [&] { bench.launch_step(); });
+  const Noted update = note(stream, shapes.target.vocabulary, [&] { bench.launch_update(); });
   Yardstick yardstick(m.device, stream, step.products);
   const std::vector<Times> ms =
       alternating_ms(stream, m.options.runs,
@@ -136,7 +136,7 @@ void measure_prefill(const Measurement& m) {
                                        m.workload.documents.count, m.workload.documents.length);
   TargetBench<T> bench(m.device, m.workload);
   const Stream& stream = bench.launcher().stream();
-  const Noted pass = note(stream, shapes.target.vocabulary, [&] { bench.prefill(); });
+  const Noted pass = note(stream, shapes.target.vocabulary, [&] { bench.launch_prefill(); });
   Yardstick yardstick(m.device, stream, pass.products);
   const std::vector<Times> ms =
       alternating_ms(stream, m.options.runs,

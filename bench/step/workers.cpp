@@ -40,13 +40,13 @@ template <typename T>
 DrafterBench<T>::DrafterBench(const Device& device, const Workload& workload, MaskKind mask)
     : workload_(workload),
       device_(device),
-      launch_(device, recorded_kernels<T>(device)),
-      worker_(workload.shapes, OptimizerConfig{}, 1),
+      worker_(device, recorded_kernels<T>(device), {.shapes = workload.shapes, .optimizer = {}, .seed = 1}),
       slot_(workload, mask, sizeof(T)) {
   allocate();
   fill();
-  load();
-  set_up_.first_s = 1e-3 * time_ms(launch_.stream(), [&] { step(), update(); });
+  const Stopwatch first;
+  worker_.warm_up(slot_.slot());
+  set_up_.first_s = first.seconds();
 }
 
 template <typename T>
@@ -54,8 +54,6 @@ void DrafterBench<T>::lay_out(Carver& carver, Carver& shared) {
   carver.purpose("vocabulary tables");
   tables_ = carve_vocabulary_tables<T>(carver, workload_.shapes.target);
   worker_.carve(carver, shared, &tables_);
-  carver.purpose("product scratch");
-  launch_.library().set_scratch(carver.vector<std::byte>(launch_.library().scratch_bytes()));
 }
 
 template <typename T>
@@ -63,9 +61,8 @@ void DrafterBench<T>::allocate() {
   const Stopwatch preparing(device_);
   Carver views, shared_views;
   lay_out(views, shared_views);
-  launch_.set_mode(LaunchMode::measure);
-  worker_.measure(launch_);
-  launch_.set_mode(LaunchMode::run);
+  ProductChoices choices;
+  worker_.measure(choices);
   Carver measured, measured_shared;
   lay_out(measured, measured_shared);
   set_up_.prepare_s = preparing.seconds();
@@ -80,8 +77,8 @@ void DrafterBench<T>::allocate() {
 
 template <typename T>
 void DrafterBench<T>::fill() {
-  const Stream& stream = launch_.stream();
-  worker_.load(stream, {});  // the tables are shared, so this makes the rope's only
+  const Stream& stream = launcher().stream();
+  worker_.load({});  // the tables are shared, so this makes the rope's only
   const RandomTile<T> weights(kWeightDeviation), features(1);
   const RandomTile<float> masters(kWeightDeviation);
   weights.fill(stream, tables_.embedding);
@@ -97,50 +94,51 @@ void DrafterBench<T>::fill() {
   for (const auto& moment : {state.first_moment, state.second_moment}) {
     fill_bytes(stream, moment.data, 0, bytes_of(moment).size);
   }
+  fill_bytes(stream, state.update.data, 0, bytes_of(state.update).size);
   synchronize(stream);
-  state.update[0] = {};
   const Device host{.name = {DeviceKind::cpu, 0}};
   features.fill(Stream{.device = &host}, elements<T>(slot_.slot().features));
 }
 
 template <typename T>
 void DrafterBench<T>::load() {
-  worker_.load_batch(launch_.stream(), slot_.slot());
+  worker_.stage(slot_.slot());
 }
 
 template <typename T>
 void DrafterBench<T>::step() {
-  worker_.begin_step(launch_);
-  worker_.train(launch_);
+  worker_.begin_step();
+  worker_.forward(0, 1);
+  for (std::int64_t i = 0; i < worker_.backward_segments(); ++i) worker_.backward_segment(i);
 }
 
 template <typename T>
 void DrafterBench<T>::update() {
-  worker_.update(launch_, 1e-4);
+  worker_.send_counted();
+  worker_.update(1e-4);
 }
 
 template <typename T>
 void DrafterBench<T>::check_updated() const {
-  DRAFTSMITH_CHECK(worker_.state().update[0].applied == 1, "the step that is timed makes an update");
+  DRAFTSMITH_CHECK(worker_.update_state().applied == 1, "the step that is timed makes an update");
 }
 
 template <typename T>
 TargetBench<T>::TargetBench(const Device& device, const Workload& workload)
     : workload_(workload),
       device_(device),
-      launch_(device, recorded_kernels<T>(device)),
-      worker_(workload.shapes),
+      worker_(device, recorded_kernels<T>(device), workload.shapes),
       slot_(workload, MaskKind::all, sizeof(T)) {
   allocate();
   fill();
-  set_up_.first_s = 1e-3 * time_ms(launch_.stream(), [&] { prefill_with_slot(); });
+  const Stopwatch first;
+  worker_.warm_up(slot_.slot());
+  set_up_.first_s = first.seconds();
 }
 
 template <typename T>
 void TargetBench<T>::lay_out(Carver& carver) {
   worker_.carve(carver);
-  carver.purpose("product scratch");
-  launch_.library().set_scratch(carver.vector<std::byte>(launch_.library().scratch_bytes()));
 }
 
 template <typename T>
@@ -148,9 +146,8 @@ void TargetBench<T>::allocate() {
   const Stopwatch preparing(device_);
   Carver views;
   lay_out(views);
-  launch_.set_mode(LaunchMode::measure);
-  worker_.forward(launch_);
-  launch_.set_mode(LaunchMode::run);
+  ProductChoices choices;
+  worker_.measure(choices);
   Carver measured;
   lay_out(measured);
   set_up_.prepare_s = preparing.seconds();
@@ -171,18 +168,23 @@ void TargetBench<T>::fill() {
   const TargetWeights<T> weights = carve_target_weights<T>(carver, shapes.target, shapes.target_layers());
   DRAFTSMITH_CHECK(weights.tables.head.data == worker_.tables().head.data, "a target cuts its weights first");
   const RopeStorage rope = carve_rope(carver, shapes.positions, shapes.target.head_dim);
-  fill_target_weights(launch_.stream(), weights);
-  fill_rope(launch_.stream(), shapes.target.rope, shapes.target.head_dim, rope);
+  fill_target_weights(launcher().stream(), weights);
+  fill_rope(launcher().stream(), shapes.target.rope, shapes.target.head_dim, rope);
 }
 
 template <typename T>
 void TargetBench<T>::prefill() {
-  worker_.forward(launch_);
+  worker_.prefill();
+}
+
+template <typename T>
+void TargetBench<T>::launch_prefill() {
+  worker_.launch_prefill();
 }
 
 template <typename T>
 void TargetBench<T>::prefill_with_slot() {
-  worker_.fill(launch_, slot_.slot());
+  worker_.fill(slot_.slot());
 }
 
 template <typename T>

@@ -43,15 +43,18 @@ class DrafterBench {
  public:
   DrafterBench(const Device& device, const Workload& workload, MaskKind mask);
 
-  // Queue work of the loaded micro-batch.
+  // Work of the loaded micro-batch. A step is queued as the run queues it; update() blocks.
   void step();    // empties the gradient; forward, loss, backward
   void update();  // clips, updates
+  // The same launch by launch, so that each is recorded.
+  void launch_step() { worker_.launch_step(); }
+  void launch_update() { worker_.launch_update(); }
   // After an update: it was applied, not skipped for numbers that are not finite.
   void check_updated() const;
   // Copies the slot to the device again. Blocks.
   void load();
 
-  Launcher<T>& launcher() { return launch_; }
+  Launcher<T>& launcher() { return worker_.launcher(); }
   const BatchFacts& facts() const { return slot_.facts(); }
   const SetUpTimes& set_up() const { return set_up_; }
   const DeviceMemory& memory() const { return memory_; }
@@ -63,7 +66,6 @@ class DrafterBench {
 
   const Workload& workload_;
   const Device& device_;
-  Launcher<T> launch_;
   DrafterWorker<T> worker_;
   VocabularyTables<T> tables_;
   Arena arena_;
@@ -79,9 +81,10 @@ class TargetBench {
   TargetBench(const Device& device, const Workload& workload);
 
   void prefill();            // on the device alone
+  void launch_prefill();     // the same launch by launch, so that each is recorded
   void prefill_with_slot();  // with the copies from and to the slot. Blocks.
 
-  Launcher<T>& launcher() { return launch_; }
+  Launcher<T>& launcher() { return worker_.launcher(); }
   const BatchFacts& facts() const { return slot_.facts(); }
   const SetUpTimes& set_up() const { return set_up_; }
   const DeviceMemory& memory() const { return memory_; }
@@ -93,7 +96,6 @@ class TargetBench {
 
   const Workload& workload_;
   const Device& device_;
-  Launcher<T> launch_;
   TargetWorker<T> worker_;
   Arena arena_;
   PackedSlot slot_;

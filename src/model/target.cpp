@@ -187,8 +187,10 @@ void Target<T>::feed_forward(Launcher<T>& launch, const TargetLayerWeights<T>& l
 
 template TargetScratch<float> carve_target_scratch<float>(Carver&, const TargetShape&, std::int64_t);
 template TargetScratch<bf16> carve_target_scratch<bf16>(Carver&, const TargetShape&, std::int64_t);
-template Vector<std::byte> carve_target_plan(Carver&, const Launcher<float>&, const TargetShape&, std::int64_t);
-template Vector<std::byte> carve_target_plan(Carver&, const Launcher<bf16>&, const TargetShape&, std::int64_t);
+template Vector<std::byte> carve_target_plan(Carver&, const Launcher<float>&, const TargetShape&,
+                                             std::int64_t);
+template Vector<std::byte> carve_target_plan(Carver&, const Launcher<bf16>&, const TargetShape&,
+                                             std::int64_t);
 template class Target<float>;
 template class Target<bf16>;
 

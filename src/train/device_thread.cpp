@@ -1,7 +1,7 @@
 #include "train/device_thread.h"
 
 #include "base/heap.h"
-#include "device/stream.h"
+#include "kernels/tables.h"
 #include "train/schedule.h"
 #include "train/useful_flops.h"
 
@@ -15,8 +15,12 @@ DeviceThread<T>::DeviceThread(const Device& device, const DeviceRoles& roles, co
       shapes_(shapes),
       optimizer_(optimizer),
       times_{.name = device.name.text()} {
-  if (roles.target) target_.emplace(device_, shapes);
-  if (roles.drafter) drafter_.emplace(device_, shapes, optimizer, seed);
+  const Kernels<T>& kernels = kernels_of<T>(device_);
+  if (roles.target) target_.emplace(device_, kernels, shapes);
+  if (roles.drafter) {
+    drafter_.emplace(device_, kernels,
+                     DrafterSettings{.shapes = shapes, .optimizer = optimizer, .seed = seed});
+  }
 }
 
 template <typename T>
@@ -69,7 +73,7 @@ std::vector<std::string> DeviceThread<T>::describe_products() {
   std::vector<std::string> lines;
   const auto append = [&](auto& worker) {
     if (!worker) return;
-    for (const std::string& line : worker->library().describe()) lines.push_back(line);
+    for (const std::string& line : worker->launcher().library().describe()) lines.push_back(line);
   };
   append(target_);
   append(drafter_);
@@ -187,7 +191,7 @@ bool DeviceThread<T>::finish_step(const PipelineLinks& links) {
   if (*roles_.drafter == 0) {
     links.leader.step_done(outcome, drafter_->share_of_norms_at_one());
     const bool offered = links.leader.offer_snapshot(outcome, times_, [&](const TrainedState& staging) {
-      copy_state(drafter_->stream(), drafter_->state(), staging);
+      copy_state(drafter_->launcher().stream(), drafter_->state(), staging);
     });
     if (!offered) return false;
     if (outcome.stopping) links.ring.end_at(last.index + 1);

@@ -2,21 +2,20 @@
 
 #include <algorithm>
 
-#include "kernels/tables.h"
 #include "model/linear.h"
 #include "train/product_rate.h"
 
 namespace draftsmith {
 
 template <typename T>
-DrafterWorker<T>::DrafterWorker(const Device& device, const RunShapes& shapes,
-                                const OptimizerConfig& optimizer, std::uint64_t seed)
-    : shapes_(shapes),
-      optimizer_(optimizer),
-      seed_(seed),
-      table_(drafter_weight_table(shapes.drafter)),
-      drafter_(shapes.drafter, shapes.recompute),
-      launch_(device, kernels_of<T>(device)),
+DrafterWorker<T>::DrafterWorker(const Device& device, const Kernels<T>& kernels,
+                                const DrafterSettings& settings)
+    : shapes_(settings.shapes),
+      optimizer_(settings.optimizer),
+      seed_(settings.seed),
+      table_(drafter_weight_table(shapes_.drafter)),
+      drafter_(shapes_.drafter, shapes_.recompute),
+      launch_(device, kernels),
       copies_(device),
       staged_(device),
       staging_free_(device) {}
@@ -67,6 +66,7 @@ void DrafterWorker<T>::carve(Carver& carver, Carver& shared, const VocabularyTab
 
 template <typename T>
 void DrafterWorker<T>::measure(ProductChoices& choices) {
+  counts_ = {.loss_chunks = 1};
   launch_.measure(choices, [this] { launch_everything(); });
 }
 
@@ -85,12 +85,20 @@ void DrafterWorker<T>::restore(const TrainedState& state, std::int64_t updates) 
 template <typename T>
 void DrafterWorker<T>::launch_everything() {
   launch_noise(0, 1);
-  launch_forward();
+  launch_step();
   launch_loss_chunk(LossPass::forward_only, 0);
-  launch_loss_chunk(LossPass::with_gradient, 0);
-  for (std::int64_t i = 0; i < backward_segments(); ++i) launch_backward_segment(i);
   launch_begin_step();
   launch_update();
+}
+
+template <typename T>
+void DrafterWorker<T>::launch_step() {
+  launch_begin_step();
+  launch_forward();
+  for (std::int64_t chunk = 0; chunk < counts_.loss_chunks; ++chunk) {
+    launch_loss_chunk(LossPass::with_gradient, chunk);
+  }
+  for (std::int64_t i = 0; i < backward_segments(); ++i) launch_backward_segment(i);
 }
 
 template <typename T>

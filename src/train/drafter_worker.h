@@ -25,11 +25,16 @@
 
 namespace draftsmith {
 
+struct DrafterSettings {
+  const RunShapes& shapes;
+  OptimizerConfig optimizer;
+  std::uint64_t seed = 0;  // of the noise
+};
+
 template <typename T>
 class DrafterWorker {
  public:
-  DrafterWorker(const Device& device, const RunShapes& shapes, const OptimizerConfig& optimizer,
-                std::uint64_t seed);
+  DrafterWorker(const Device& device, const Kernels<T>& kernels, const DrafterSettings& settings);
 
   // Lays out everything; the same call measures and cuts. What the host reads and writes too is cut from
   // `shared`. `tables` are the target's when the device has that role too, else null.
@@ -63,6 +68,10 @@ class DrafterWorker {
 
   // Makes the update from the exchanged gradient and sums. Blocks until it is made: the one wait of a step.
   void update(double learning_rate);
+  // A whole step on the batch that was copied last, and its update, launch by launch: what the graphs were captured from.
+  void launch_step();
+  void launch_update();
+
   // Forward and loss of the staged batch; writes the slot's predictions and sums. Blocks until they are there.
   void evaluate(const Slot& slot);
 
@@ -78,9 +87,9 @@ class DrafterWorker {
 
   ExchangeBuffers exchange_buffers() const { return {.gradient = state_.gradient, .sums = sums_}; }
   const OptimizerState<T>& state() const { return state_; }
-  // All launches are queued here.
-  const Stream& stream() const { return launch_.stream(); }
-  MatmulLibrary& library() { return launch_.library(); }
+  const WeightTable& table() const { return table_; }
+  // All launches are queued on its stream.
+  Launcher<T>& launcher() { return launch_; }
 
   // Of the widest product of a layer, measured; overwrites memory that every pass writes anew.
   double product_rate();
@@ -105,6 +114,7 @@ class DrafterWorker {
     std::vector<Graph> training_chunks, evaluation_chunks, backward_segments;
   };
 
+  const Stream& stream() const { return launch_.stream(); }
   std::int64_t block_size() const { return shapes_.drafter.block_size; }
   Inputs carve_inputs(Carver& carver) const;
   void unstage();
@@ -113,7 +123,6 @@ class DrafterWorker {
   void launch_forward();
   void launch_loss_chunk(LossPass pass, std::int64_t chunk);
   void launch_backward_segment(std::int64_t segment);
-  void launch_update();
   void receive_update();
   void launch_everything();
   void capture();
@@ -122,7 +131,7 @@ class DrafterWorker {
   // Constant after construction.
   const RunShapes& shapes_;
   const OptimizerConfig optimizer_;
-  const std::uint64_t seed_;  // of the noise
+  const std::uint64_t seed_;
   const WeightTable table_;
   const Drafter<T> drafter_;
   // Set up before the run, and then only used.

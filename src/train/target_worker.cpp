@@ -1,7 +1,6 @@
 #include "train/target_worker.h"
 
 #include "device/stream.h"
-#include "kernels/tables.h"
 #include "model/linear.h"
 #include "train/product_rate.h"
 
@@ -16,12 +15,6 @@ void copy(const Stream& stream, Vector<E> from, Vector<E> to) {
 }
 
 }  // namespace
-
-template <typename T>
-TargetWorker<T>::TargetWorker(const Device& device, const RunShapes& shapes)
-    : shapes_(shapes),
-      target_(shapes.target, shapes.drafter.taps),
-      launch_(device, kernels_of<T>(device)) {}
 
 template <typename T>
 void TargetWorker<T>::carve(Carver& carver) {
@@ -44,7 +37,7 @@ void TargetWorker<T>::carve(Carver& carver) {
 
 template <typename T>
 void TargetWorker<T>::measure(ProductChoices& choices) {
-  launch_.measure(choices, [this] { forward(); });
+  launch_.measure(choices, [this] { launch_prefill(); });
 }
 
 template <typename T>
@@ -56,15 +49,15 @@ void TargetWorker<T>::load(const std::filesystem::path& folder) {
 template <typename T>
 void TargetWorker<T>::warm_up(Slot& slot) {
   send_tokens(slot);
-  forward();
+  launch_prefill();
   receive_features(slot);
-  pass_ = Graph::capture(launch_.stream(), [this] { forward(); });
+  pass_ = Graph::capture(launch_.stream(), [this] { launch_prefill(); });
 }
 
 template <typename T>
 void TargetWorker<T>::fill(Slot& slot) {
   send_tokens(slot);
-  pass_.replay(launch_.stream());
+  prefill();
   receive_features(slot);
 }
 
@@ -78,7 +71,7 @@ void TargetWorker<T>::send_tokens(const Slot& slot) {
 }
 
 template <typename T>
-void TargetWorker<T>::forward() {
+void TargetWorker<T>::launch_prefill() {
   target_.forward(launch_, weights_, rope_.table(), scratch_,
                   {.tokens = tokens_,
                    .positions = positions_,

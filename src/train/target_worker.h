@@ -15,7 +15,8 @@ namespace draftsmith {
 template <typename T>
 class TargetWorker {
  public:
-  TargetWorker(const Device& device, const RunShapes& shapes);
+  TargetWorker(const Device& device, const Kernels<T>& kernels, const RunShapes& shapes)
+      : shapes_(shapes), target_(shapes.target, shapes.drafter.taps), launch_(device, kernels) {}
 
   // Lays out everything; the same call measures and cuts.
   void carve(Carver& carver);
@@ -29,16 +30,18 @@ class TargetWorker {
 
   // Copies a packed slot's tokens, runs the pass and fills the slot's features. Blocks until they are there.
   void fill(Slot& slot);
+  // The pass alone, on the tokens that were copied last, as a graph or launch by launch. These do not block.
+  void prefill() { pass_.replay(launch_.stream()); }
+  void launch_prefill();
 
   // Of the widest product of a layer, measured; overwrites memory that every pass writes anew.
   double product_rate();
 
-  MatmulLibrary& library() { return launch_.library(); }
+  Launcher<T>& launcher() { return launch_; }
   const VocabularyTables<T>& tables() const { return weights_.tables; }
 
  private:
   void send_tokens(const Slot& slot);
-  void forward();
   void receive_features(const Slot& slot);
 
   // Constant after construction.

@@ -110,8 +110,8 @@ struct Operands {
     const Device device = test_device();
     PrepareAttention<T> prepare{
         .shape = at.shape, .intervals = intervals(), .context_rows = at.context_rows, .passes = passes};
-    plan_memory.resize(static_cast<std::size_t>(
-        Launcher<T>(device, kernels_of<T>(device)).attention_plan_bytes(prepare)));
+    plan_memory.resize(
+        static_cast<std::size_t>(Launcher<T>(device, kernels_of<T>(device)).attention_plan_bytes(prepare)));
     prepare.plan = plan();
     run_on<T>(device, prepare);
   }

@@ -84,8 +84,8 @@ void adamw_update(const Stream& stream, const AdamWUpdate<T>& arguments) {
   DRAFTSMITH_CHECK(decayed >= 0 && decayed <= size, "the decayed entries come first");
   if (!arguments.state[0].applied) return;
   const Factors factors = factors_of(arguments);
-  const float kept =
-      static_cast<float>(1 - static_cast<double>(arguments.state[0].learning_rate) * arguments.settings.weight_decay);
+  const float kept = static_cast<float>(1 - static_cast<double>(arguments.state[0].learning_rate) *
+                                                arguments.settings.weight_decay);
   parallel_ranges(stream, size, size, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t middle = std::clamp(decayed, begin, end);
     update_range(arguments, factors, kept, begin, middle);
