@@ -44,7 +44,7 @@ DrafterBench<T>::DrafterBench(const Device& device, const Workload& workload, Ma
       slot_(workload, mask, sizeof(T)) {
   allocate();
   fill();
-  const Stopwatch first;
+  const Stopwatch first(device);
   worker_.warm_up(slot_.slot());
   set_up_.first_s = first.seconds();
 }
@@ -131,7 +131,7 @@ TargetBench<T>::TargetBench(const Device& device, const Workload& workload)
       slot_(workload, MaskKind::all, sizeof(T)) {
   allocate();
   fill();
-  const Stopwatch first;
+  const Stopwatch first(device);
   worker_.warm_up(slot_.slot());
   set_up_.first_s = first.seconds();
 }
