@@ -63,7 +63,6 @@ struct Kernels {
   Launch<BlockLoss<T>> block_loss = nullptr;
   Launch<ColumnSum<T>> column_sum = nullptr;
   Launch<SumOfSquares<T>> sum_of_squares = nullptr;
-  // Null on devices that have no mixture of experts (kernels/moe.h).
   Launch<RouteExperts<T>> route_experts = nullptr;
   Launch<ExpertProducts<T>> expert_products = nullptr;
   Launch<CombineExperts<T>> combine_experts = nullptr;
@@ -80,6 +79,8 @@ struct Kernels {
   ScratchBytes<AttentionBackward<T>> attention_backward_scratch = nullptr;
   ScratchBytes<ColumnSum<T>> column_sum_scratch = nullptr;
   ScratchBytes<SumOfSquares<T>> sum_of_squares_scratch = nullptr;
+  ScratchBytes<RouteExperts<T>> route_experts_scratch = nullptr;
+  ScratchBytes<ExpertProducts<T>> expert_products_scratch = nullptr;
 };
 
 // The tables of the logical CPU devices and of the GPUs, for float and bf16; kernels/tables.h chooses.

@@ -105,10 +105,13 @@ class Launcher {
   void operator()(const SumOfSquares<T>& arguments) {
     run(kernels_.sum_of_squares, kernels_.sum_of_squares_scratch, arguments);
   }
-  // Throw Error on a device without these kernels, when measuring too.
-  void operator()(const RouteExperts<T>& arguments) { run_optional(kernels_.route_experts, arguments); }
-  void operator()(const ExpertProducts<T>& arguments) { run_optional(kernels_.expert_products, arguments); }
-  void operator()(const CombineExperts<T>& arguments) { run_optional(kernels_.combine_experts, arguments); }
+  void operator()(const RouteExperts<T>& arguments) {
+    run(kernels_.route_experts, kernels_.route_experts_scratch, arguments);
+  }
+  void operator()(const ExpertProducts<T>& arguments) {
+    run(kernels_.expert_products, kernels_.expert_products_scratch, arguments);
+  }
+  void operator()(const CombineExperts<T>& arguments) { run(kernels_.combine_experts, arguments); }
   void operator()(const PrepareUpdate<T>& arguments) { run(kernels_.prepare_update, arguments); }
   void operator()(const AdamWUpdate<T>& arguments) { run(kernels_.adamw_update, arguments); }
 
@@ -133,16 +136,6 @@ class Launcher {
     stream.scratch = library_.scratch().data;
     stream.scratch_bytes = library_.scratch().size;
     kernel(stream, arguments);
-  }
-
-  template <typename Arguments>
-  void run_optional(Launch<Arguments> kernel, const Arguments& arguments) {
-    if (kernel == nullptr) {
-      throw Error("a target with mixture-of-experts layers cannot run on " + stream_.device->name.text() +
-                  ", which has no kernels for them; name CPU devices in devices.targets, or choose a dense "
-                  "target");
-    }
-    run(kernel, arguments);
   }
 
   template <typename Out>

@@ -8,11 +8,11 @@
 // are fixed: every row has a place for each choice, so no expert overflows and nothing is dropped; how many
 // places an expert has is data.
 // A row's bits depend on that row alone, whatever rows share the call and whoever shares its experts, so that
-// verifying a block and plain decoding agree exactly. The CPU reads an expert's weights once for all of its
-// places and makes each entry as one chain of multiply-adds in order, as products of few rows do: on long
-// prefills that is slower than the library's products, and needs neither a shape a plan nor padded experts.
-// GPUs have no such kernels yet: their entries in Kernels are null, and a launcher that measures a pass with
-// experts throws Error, before the run starts.
+// verifying a block and plain decoding agree exactly. Each entry of a product is one chain of multiply-adds in
+// order of depth, as in products of few rows. Only the weights of chosen experts are read: on the CPU once for
+// all places of an expert, on GPUs once for every tile of places. On long prefills that is slower than the
+// library's products, and needs neither a shape a plan nor padded experts. Launches depend on the sizes alone,
+// never on what was chosen.
 #pragma once
 
 #include <cstdint>

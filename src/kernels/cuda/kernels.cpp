@@ -35,6 +35,9 @@ const Kernels<T>& cuda_kernels() {
       .block_loss = cuda::block_loss<T>,
       .column_sum = cuda::column_sum<T>,
       .sum_of_squares = cuda::sum_of_squares<T>,
+      .route_experts = cuda::route_experts<T>,
+      .expert_products = cuda::expert_products<T>,
+      .combine_experts = cuda::combine_experts<T>,
       .prepare_update = cuda::prepare_update<T>,
       .adamw_update = cuda::adamw_update<T>,
       .attention_plan_bytes = cuda::attention_plan_bytes<T>,
@@ -45,6 +48,8 @@ const Kernels<T>& cuda_kernels() {
       .attention_backward_scratch = cuda::attention_backward_scratch<T>,
       .column_sum_scratch = cuda::column_sum_scratch<T>,
       .sum_of_squares_scratch = cuda::sum_of_squares_scratch<T>,
+      .route_experts_scratch = cuda::route_experts_scratch<T>,
+      .expert_products_scratch = cuda::expert_products_scratch<T>,
   };
   return kernels;
 }

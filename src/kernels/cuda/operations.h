@@ -82,6 +82,16 @@ void sum_of_squares(const Stream& stream, const SumOfSquares<T>& arguments);
 template <typename T>
 std::int64_t sum_of_squares_scratch(const Device& device, const SumOfSquares<T>& arguments);
 template <typename T>
+void route_experts(const Stream& stream, const RouteExperts<T>& arguments);
+template <typename T>
+std::int64_t route_experts_scratch(const Device& device, const RouteExperts<T>& arguments);
+template <typename T>
+void expert_products(const Stream& stream, const ExpertProducts<T>& arguments);
+template <typename T>
+std::int64_t expert_products_scratch(const Device& device, const ExpertProducts<T>& arguments);
+template <typename T>
+void combine_experts(const Stream& stream, const CombineExperts<T>& arguments);
+template <typename T>
 void prepare_update(const Stream& stream, const PrepareUpdate<T>& arguments);
 template <typename T>
 void adamw_update(const Stream& stream, const AdamWUpdate<T>& arguments);
