@@ -1,141 +1,27 @@
 // Times every CUDA kernel but attention at the shapes of Qwen3-8B's drafter: 8192 draft rows, 12,288 context
-// rows, width 4096, intermediate 12,288, vocabulary 151,936, heads 32/8 x 128. Prints the median of ten in
+// rows, width 4096, intermediate 12,288, vocabulary 151,936, heads 32/8 x 128; mixtures of experts at those of
+// Qwen3-30B-A3B: width 2048, 8 of 128 experts of intermediate 768. Prints the median of ten in
 // milliseconds, GB/s or TFLOP/s, and the share of what one H200 was measured to do: 4240 GB/s for copies,
 // 791 TFLOP/s for bf16 products. The bytes are the least that the operation must move.
-//   cuda_bench [--device cuda:0] [--tuning-folder DIR]
-#include <algorithm>
+//   cuda_bench [--device cuda:0] [--tuning-folder DIR] [--only copies|norms|ropes|activations|losses|optimizer|
+//              products|experts]
+#include "kernels/cuda_bench.h"
+
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
-
-#include "base/random.h"
-#include "device/memory.h"
-#include "device/stream.h"
-#include "kernels/launcher.h"
-#include "kernels/tables.h"
-#include "tensor/carver.h"
 
 namespace draftsmith {
 namespace {
 
-constexpr double kCopyRate = 4240e9, kProductRate = 791e12;
 constexpr std::int64_t kRows = 8192, kContext = 12288, kWidth = 4096, kIntermediate = 12288;
 constexpr std::int64_t kVocabulary = 151936, kHeadDim = 128, kHeads = 32, kKvHeads = 8;
 constexpr std::int64_t kChunk = 2048, kParameters = std::int64_t{1} << 28;
-constexpr std::int64_t kArenaBytes = std::int64_t{16} << 30;
 
-using Launch = Launcher<bf16>;
-
-class Bench {
- public:
-  explicit Bench(const Device& device)
-      : device_(device),
-        memory_(Buffer::on_device(device_, kArenaBytes)),
-        scratch_(Buffer::on_device(device_, std::int64_t{256} << 20)),
-        carver_(memory_.data(), kArenaBytes),
-        launch_(device_, kernels_of<bf16>(device_)) {
-    launch_.library().set_scratch({scratch_.data(), scratch_.bytes()});
-    fill();
-    for (int i = 0; i < kRuns; ++i) {
-      begin_.emplace_back(device_);
-      end_.emplace_back(device_);
-    }
-  }
-
-  void copies();
-  void norms();
-  void ropes();
-  void activations();
-  void losses();
-  void optimizer();
-  void products();
-
- private:
-  static constexpr int kRuns = 10;
-
-  // Random numbers of deviation about 1, in bf16, over the whole arena: as floats they are finite, too.
-  void fill() {
-    const Random random(1, RandomStream::noise);
-    std::vector<bf16> values(std::size_t{1} << 24);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = bf16(static_cast<float>(random.uniform(i) * 3.46 - 1.73));
-    }
-    const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(bf16));
-    for (std::int64_t at = 0; at + bytes <= kArenaBytes; at += bytes) {
-      copy_bytes(launch_.stream(), memory_.data() + at, values.data(), bytes);
-    }
-    synchronize(launch_.stream());
-  }
-
-  template <typename Arguments>
-  double median_ms(const Arguments& arguments) {
-    for (int i = 0; i < 3; ++i) launch_(arguments);
-    for (int i = 0; i < kRuns; ++i) {
-      begin_[static_cast<std::size_t>(i)].record(launch_.stream());
-      launch_(arguments);
-      end_[static_cast<std::size_t>(i)].record(launch_.stream());
-    }
-    synchronize(launch_.stream());
-    std::vector<double> ms;
-    for (std::size_t i = 0; i < kRuns; ++i) ms.push_back(Event::elapsed_ms(begin_[i], end_[i]));
-    std::nth_element(ms.begin(), ms.begin() + kRuns / 2, ms.end());
-    return ms[kRuns / 2];
-  }
-
-  template <typename Arguments>
-  void moves(const char* name, std::int64_t bytes, const Arguments& arguments) {
-    const double ms = median_ms(arguments), rate = static_cast<double>(bytes) / ms * 1e3;
-    std::printf("%-58s %8.3f ms %8.0f GB/s    %3.0f %%\n", name, ms, rate * 1e-9, rate / kCopyRate * 100);
-  }
-
-  template <typename Out>
-  void product(const Matmul<bf16, Out>& arguments) {
-    launch_.set_mode(LaunchMode::measure);
-    launch_(arguments);
-    launch_.set_mode(LaunchMode::run);
-    const std::string line = launch_.library().describe().back();
-    const std::int64_t depth =
-        arguments.form == MatmulForm::tn ? arguments.left.rows : arguments.left.columns;
-    const std::int64_t rows = arguments.output.rows, columns = arguments.output.columns;
-    const double ms = median_ms(arguments);
-    if (rows <= kFewRows) {
-      const double rate = static_cast<double>(columns * depth * 2) / ms * 1e3;
-      std::printf("%-58s %8.3f ms %8.0f GB/s    %3.0f %%\n", line.c_str(), ms, rate * 1e-9,
-                  rate / kCopyRate * 100);
-      return;
-    }
-    const double rate = 2.0 * static_cast<double>(rows * columns * depth) / ms * 1e3;
-    std::printf("%-58s %8.3f ms %8.0f TFLOP/s %3.0f %%\n    %s\n", line.substr(0, line.find(':')).c_str(), ms,
-                rate * 1e-12, rate / kProductRate * 100, line.substr(line.find(':') + 2).c_str());
-  }
-
-  Matrix<bf16> matrix(std::int64_t rows, std::int64_t columns) { return carver_.matrix<bf16>(rows, columns); }
-
-  template <typename E>
-  Vector<E> uploaded(const std::vector<E>& values) {
-    const Vector<E> vector = carver_.vector<E>(static_cast<std::int64_t>(values.size()));
-    copy_bytes(launch_.stream(), vector.data, values.data(),
-               static_cast<std::int64_t>(values.size() * sizeof(E)));
-    synchronize(launch_.stream());
-    return vector;
-  }
-  Vector<std::int32_t> indices(std::int64_t count, std::int64_t below) {
-    const Random random(2, RandomStream::noise);
-    std::vector<std::int32_t> values;
-    for (std::int64_t i = 0; i < count; ++i) {
-      values.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(i), below)));
-    }
-    return uploaded(values);
-  }
-
-  const Device device_;
-  Buffer memory_, scratch_;
-  Carver carver_;
-  Launch launch_;
-  std::vector<Event> begin_, end_;
-};
+}  // namespace
 
 void Bench::copies() {
   const std::int64_t mark = carver_.mark();
@@ -321,25 +207,28 @@ void Bench::products() {
   run(MatmulForm::nt, 16, kVocabulary, kWidth, 0.0f);
 }
 
+namespace {
+
 int run(int argc, char** argv) {
   DeviceName name{DeviceKind::cuda, 0};
-  std::string tuning_folder;
+  std::string tuning_folder, only;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--device") == 0) name = DeviceName::parse(argv[i + 1]);
     if (std::strcmp(argv[i], "--tuning-folder") == 0) tuning_folder = argv[i + 1];
+    if (std::strcmp(argv[i], "--only") == 0) only = argv[i + 1];
   }
   Device device = open_device(name, 1, 1);
   device.tuning_folder = tuning_folder;
   attach_thread(device);
   std::printf("%s, %d multiprocessors\n", device.traits.card.c_str(), device.traits.multiprocessors);
   Bench bench(device);
-  bench.copies();
-  bench.norms();
-  bench.ropes();
-  bench.activations();
-  bench.losses();
-  bench.optimizer();
-  bench.products();
+  const std::pair<const char*, void (Bench::*)()> parts[] = {
+      {"copies", &Bench::copies},           {"norms", &Bench::norms},    {"ropes", &Bench::ropes},
+      {"activations", &Bench::activations}, {"losses", &Bench::losses},  {"optimizer", &Bench::optimizer},
+      {"products", &Bench::products},       {"experts", &Bench::experts}};
+  for (const auto& [name, part] : parts) {
+    if (only.empty() || only == name) (bench.*part)();
+  }
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "tensor/staged.h"
 
 namespace draftsmith {
 namespace {
@@ -34,10 +35,13 @@ void read_fused(const TensorReader<T>& reader, const std::string& name, std::int
   const std::int64_t expected[] = {experts, columns, rows};
   std::vector<T> stored(static_cast<std::size_t>(out.rows * columns));
   reader.read(name, expected, {stored.data(), out.rows * columns});
+  const Staged<T> exchanged(reader.stream(), out);
   for (std::int64_t row = 0; row < out.rows; ++row) {
     const T* matrix = stored.data() + row / rows * rows * columns + row % rows;
-    for (std::int64_t column = 0; column < columns; ++column) out(row, column) = matrix[column * rows];
+    T* to = exchanged.host().data + row * columns;
+    for (std::int64_t column = 0; column < columns; ++column) to[column] = matrix[column * rows];
   }
+  exchanged.upload();
 }
 
 // Either product alone may be square; never both, so together they say how they are stored.

@@ -25,6 +25,7 @@ class TensorReader {
   // A tensor that the configuration says the model has not would be dropped silently.
   void expect_absent(const std::string& name) const;
 
+  const Stream& stream() const { return stream_; }
   const TensorStore& store() const { return store_; }
 
  private:

@@ -13,6 +13,7 @@
 
 #include "data/safetensors.h"
 #include "data/safetensors_writer.h"
+#include "support/devices.h"
 #include "support/expect_error.h"
 #include "support/target_bench.h"
 #include "support/temporary_folder.h"
@@ -22,6 +23,8 @@ namespace {
 
 const std::filesystem::path kFolder =
     std::filesystem::path(DRAFTSMITH_SOURCE_DIR) / "tests/golden/target_qwen3_moe";
+
+Device device() { return test::device_options().device; }
 
 struct Values {
   std::vector<std::int64_t> shape;
@@ -94,25 +97,28 @@ Tensors fused_tensors(const std::function<Values(const Values&)>& store) {
   return tensors;
 }
 
-bool same_experts(const ExpertWeights<float>& a, const ExpertWeights<float>& b) {
-  const auto same = [](Matrix<float> one, Matrix<float> other) {
-    return one.rows == other.rows && one.columns == other.columns && one.rows > 0 &&
-           std::memcmp(one.data, other.data, one.rows * one.columns * sizeof(float)) == 0;
+bool same_experts(const TargetBench<float>& a, const TargetBench<float>& b, std::size_t layer) {
+  const auto same = [&](Matrix<float> ExpertWeights<float>::*which) {
+    const std::vector<float> one = a.on_host(a.weights.layers[layer].experts.*which);
+    const std::vector<float> other = b.on_host(b.weights.layers[layer].experts.*which);
+    return !one.empty() && one.size() == other.size() &&
+           std::memcmp(one.data(), other.data(), one.size() * sizeof(float)) == 0;
   };
-  return same(a.router, b.router) && same(a.gate_up, b.gate_up) && same(a.down, b.down);
+  using Weights = ExpertWeights<float>;
+  return same(&Weights::router) && same(&Weights::gate_up) && same(&Weights::down);
 }
 
 TEST(TargetMoe, FusedExpertsAreReadByTheirShape) {
   const TargetShape shape = read_target_shape(kFolder);
-  const TargetBench<float> apart(kFolder, shape, {.rows = 1});
+  const TargetBench<float> apart(kFolder, shape, {.rows = 1, .device = device()});
   for (const bool is_exchanged : {false, true}) {
     const TemporaryFolder folder;
     write_tensors(folder.path(), fused_tensors([&](const Values& tensor) {
                     return is_exchanged ? exchanged(tensor) : tensor;
                   }));
-    const TargetBench<float> fused(folder.path(), shape, {.rows = 1});
+    const TargetBench<float> fused(folder.path(), shape, {.rows = 1, .device = device()});
     for (std::size_t layer = 0; layer < 4; ++layer) {
-      EXPECT_TRUE(same_experts(fused.weights.layers[layer].experts, apart.weights.layers[layer].experts));
+      EXPECT_TRUE(same_experts(fused, apart, layer));
     }
   }
 }
@@ -144,15 +150,15 @@ TEST(TargetMoe, ASquareProductIsReadAsTheOtherOneSays) {
     tensors[prefix + "down_proj"] = exchanged(down);
   }
   write_tensors(fused.path(), tensors);
-  const TargetBench<float> expected(apart.path(), shape, {.rows = 1});
-  const TargetBench<float> found(fused.path(), shape, {.rows = 1});
-  EXPECT_TRUE(same_experts(found.weights.layers[2].experts, expected.weights.layers[2].experts));
+  const TargetBench<float> expected(apart.path(), shape, {.rows = 1, .device = device()});
+  const TargetBench<float> found(fused.path(), shape, {.rows = 1, .device = device()});
+  EXPECT_TRUE(same_experts(found, expected, 2));
 }
 
 TEST(TargetMoe, ExpertsOfOtherSizesAreRefused) {
   const auto expect_refused = [](const std::filesystem::path& folder, const TargetShape& shape,
                                  std::initializer_list<std::string_view> parts) {
-    expect_error([&] { TargetBench<float>(folder, shape, {.rows = 1}); }, parts);
+    expect_error([&] { TargetBench<float>(folder, shape, {.rows = 1, .device = device()}); }, parts);
   };
   TargetShape shape = read_target_shape(kFolder);
   shape.experts.count = 9;
@@ -196,7 +202,7 @@ TEST(TargetMoe, DenseLayersStandAmongSparseOnes) {
   const std::vector<TargetRow> rows = packed_rows({{1, 2, 3, 4, 5}});
   all.run(rows, 0, TargetOutputs::logits);
   some.run(rows, 0, TargetOutputs::logits);
-  // Both make an entry as the same chain of multiply-adds; one expert's weight is 1.
+  // On the CPU both make an entry as the same chain of multiply-adds; one expert's weight is 1.
   EXPECT_EQ(std::memcmp(all.logits.data, some.logits.data, 5 * sizeof(float) * all.logits.columns), 0);
 }
 

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "data/safetensors.h"
+#include "support/devices.h"
 #include "support/target_bench.h"
 
 namespace draftsmith {
@@ -114,6 +115,7 @@ std::vector<std::int64_t> all_taps(const std::filesystem::path& folder) {
 class GoldenTargetTest : public testing::TestWithParam<const char*> {
  protected:
   std::filesystem::path folder() const { return kGolden / GetParam(); }
+  static Device device() { return test::device_options().device; }
   // Both rows of input_ids as documents.
   std::vector<std::vector<std::int32_t>> documents() const {
     const Reference reference(folder());
@@ -123,15 +125,15 @@ class GoldenTargetTest : public testing::TestWithParam<const char*> {
 
 TEST_P(GoldenTargetTest, EveryHiddenStateAndTheLogitsAgreeInFloat32) {
   const Reference reference(folder());
-  TargetBench<float> bench(folder(), {.taps = all_taps(folder()), .rows = 128});
+  TargetBench<float> bench(folder(), {.taps = all_taps(folder()), .rows = 128, .device = device()});
   const std::vector<TargetRow> rows = packed_rows(documents());
   bench.run(rows, 0, TargetOutputs::both);
 
   const std::vector<float> embedded = reference.floats("hidden.0");
+  const std::vector<float> embedding = bench.on_host(bench.weights.tables.embedding);
   const std::int64_t width = bench.shape().width, count = static_cast<std::int64_t>(rows.size());
   for (std::int64_t row = 0; row < count; ++row) {
-    EXPECT_EQ(std::memcmp(bench.weights.tables.embedding.row(rows[row].token), &embedded[row * width],
-                          width * sizeof(float)),
+    EXPECT_EQ(std::memcmp(&embedding[rows[row].token * width], &embedded[row * width], width * sizeof(float)),
               0);
   }
   for (std::int64_t tap = 0; tap + 1 < bench.shape().layers; ++tap) {
@@ -146,7 +148,7 @@ TEST_P(GoldenTargetTest, EveryHiddenStateAndTheLogitsAgreeInFloat32) {
 // The logits are taken after the final norm: their argmax is the target's own.
 TEST_P(GoldenTargetTest, TheArgmaxOfTheLogitsIsTheTargets) {
   const std::vector<float> expected = Reference(folder()).floats("logits");
-  TargetBench<float> bench(folder(), {.rows = 128});
+  TargetBench<float> bench(folder(), {.rows = 128, .device = device()});
   const std::vector<TargetRow> rows = packed_rows(documents());
   bench.run(rows, 0, TargetOutputs::logits);
   const std::int64_t vocabulary = bench.shape().vocabulary;
@@ -161,7 +163,7 @@ TEST_P(GoldenTargetTest, CachedDecodingContinuesGreedilyAsTheReferenceDoes) {
   constexpr std::int64_t kPrompt = 9;
   const std::vector<std::int32_t> expected = Reference(folder()).ids("greedy", 0);
   std::vector<std::int32_t> found(expected.begin(), expected.begin() + kPrompt);
-  TargetBench<float> bench(folder(), {.rows = 64});
+  TargetBench<float> bench(folder(), {.rows = 64, .device = device()});
   bench.run(packed_rows({found}), 0, TargetOutputs::logits);
   found.push_back(argmax(bench.logits, kPrompt - 1));
   while (found.size() < expected.size()) {
@@ -179,7 +181,8 @@ TEST_P(GoldenTargetTest, RowsDecodedOneByOneHaveTheBitsOfRowsDecodedTogether) {
   document.resize(kFewRows - 3);
   const auto count = static_cast<std::int64_t>(document.size());
   const std::vector<TargetRow> rows = packed_rows({document});
-  TargetBench<float> together(folder(), {.rows = 64}), alone(folder(), {.rows = 64});
+  TargetBench<float> together(folder(), {.rows = 64, .device = device()}),
+      alone(folder(), {.rows = 64, .device = device()});
   together.run(rows, 0, TargetOutputs::logits);
   for (std::int64_t row = 0; row < count; ++row) {
     alone.run({&rows[row], 1}, row, TargetOutputs::logits);
@@ -192,7 +195,8 @@ TEST_P(GoldenTargetTest, PackedDocumentsHaveTheBitsOfSeparateOnes) {
   parts[0].resize(13);
   parts[1].resize(kFewRows - 13);
   const std::vector<std::int64_t> taps = all_taps(folder());
-  TargetBench<float> packed(folder(), {.taps = taps}), separate(folder(), {.taps = taps});
+  TargetBench<float> packed(folder(), {.taps = taps, .device = device()}),
+      separate(folder(), {.taps = taps, .device = device()});
   packed.run(packed_rows(parts), 0, TargetOutputs::both);
   std::int64_t first = 0;
   for (const auto& part : parts) {
@@ -208,7 +212,7 @@ TEST_P(GoldenTargetTest, NoRowSeesALaterOne) {
   constexpr std::int64_t kUnchanged = 20;
   std::vector<std::int32_t> document = documents()[0];
   const std::vector<std::int64_t> taps = all_taps(folder());
-  TargetBench<float> bench(folder(), {.taps = taps});
+  TargetBench<float> bench(folder(), {.taps = taps, .device = device()});
   bench.run(packed_rows({document}), 0, TargetOutputs::both);
   const auto features = copy_of(bench.features, 0, kUnchanged);
   const auto logits = copy_of(bench.logits, 0, kUnchanged);
@@ -224,7 +228,8 @@ TEST_P(GoldenTargetTest, NoRowSeesALaterOne) {
 TEST_P(GoldenTargetTest, FeaturesAloneStopAtTheLastTap) {
   const std::vector<TargetRow> rows = packed_rows({documents()[0]});
   const auto count = static_cast<std::int64_t>(rows.size());
-  TargetBench<float> whole(folder(), {.taps = {0, 1}}), low(folder(), {.taps = {0, 1}, .layers = 2});
+  TargetBench<float> whole(folder(), {.taps = {0, 1}, .device = device()}),
+      low(folder(), {.taps = {0, 1}, .layers = 2, .device = device()});
   whole.run(rows, 0, TargetOutputs::both);
   low.run(rows, 0, TargetOutputs::features);
   EXPECT_TRUE(same_bits(copy_of(whole.features, 0, count), copy_of(low.features, 0, count)));
@@ -235,7 +240,7 @@ TEST_P(GoldenTargetTest, FeaturesAloneStopAtTheLastTap) {
 // row in the middle is looked at.
 TEST_P(GoldenTargetTest, HiddenStatesInBf16PointTheSameWay) {
   const Reference reference(folder());
-  TargetBench<bf16> bench(folder(), {.taps = all_taps(folder()), .rows = 128});
+  TargetBench<bf16> bench(folder(), {.taps = all_taps(folder()), .rows = 128, .device = device()});
   const std::vector<TargetRow> rows = packed_rows(documents());
   bench.run(rows, 0, TargetOutputs::both);
   const std::int64_t width = bench.shape().width, count = static_cast<std::int64_t>(rows.size());

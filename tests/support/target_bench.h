@@ -1,4 +1,4 @@
-// A target on the CPU device, loaded from a Hugging Face folder, run over rows that a test writes down.
+// A target on a device, the CPU if no other is named, loaded from a Hugging Face folder, run over rows that a test writes down.
 #pragma once
 
 #include <algorithm>
@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/memory.h"
+#include "kernels/tables.h"
 #include "model/target.h"
 #include "model/target_shape.h"
 #include "tensor/arena.h"
+#include "tensor/staged.h"
 
 namespace draftsmith {
 
@@ -43,19 +46,26 @@ class TargetBench {
     std::vector<std::int64_t> taps;
     std::int64_t rows = 64;    // most rows of a pass, and of the store
     std::int64_t layers = -1;  // that get weights; -1: all
+    Device device;
   };
 
   TargetBench(const std::filesystem::path& folder, Settings settings)
       : TargetBench(folder, read_target_shape(folder), std::move(settings)) {}
   TargetBench(const std::filesystem::path& folder, const TargetShape& shape, Settings settings)
-      : settings_(std::move(settings)), target_(shape, settings_.taps), launch_(device_, cpu_kernels<T>()) {
+      : settings_(std::move(settings)),
+        device_(settings_.device),
+        target_(shape, settings_.taps),
+        launch_(device_, kernels_of<T>(device_)) {
     if (settings_.layers < 0) settings_.layers = shape.layers;
     attach_thread(device_);
-    Carver counting;
+    Carver counting, counting_shared;
     carve(counting);
+    carve_shared(counting_shared);
     arena_ = Arena(device_, counting.peak());
-    Carver carver = arena_.carver();
+    shared_ = Buffer::pinned(counting_shared.peak());
+    Carver carver = arena_.carver(), shared_carver(shared_.data(), shared_.bytes());
     carve(carver);
+    carve_shared(shared_carver);
     load_target_weights(launch_.stream(), folder, shape, weights);
     fill_rope(launch_.stream(), shape.rope, shape.head_dim, rope_);
   }
@@ -87,6 +97,14 @@ class TargetBench {
       launch_.library().set_scratch({product_scratch_.data(), product_scratch_.bytes()});
     }
     forward(pass);
+    synchronize(launch_.stream());
+  }
+
+  // Weights where the host reads them.
+  std::vector<T> on_host(Matrix<T> matrix) const {
+    const Staged<T> staged(launch_.stream(), matrix);
+    staged.download();
+    return {staged.host().begin(), staged.host().end()};
   }
 
   const TargetShape& shape() const { return target_.shape(); }
@@ -109,6 +127,11 @@ class TargetBench {
       store.keys.push_back(carver.matrix<T>(rows, shape.kv_width()));
       store.values.push_back(carver.matrix<T>(rows, shape.kv_width()));
     }
+  }
+  // What the host writes and reads beside the device.
+  void carve_shared(Carver& carver) {
+    const TargetShape& shape = target_.shape();
+    const std::int64_t rows = settings_.rows;
     features = carver.matrix<T>(rows, static_cast<std::int64_t>(settings_.taps.size()) * shape.width);
     hidden = carver.matrix<T>(rows, shape.width);
     logits = carver.matrix<float>(rows, shape.vocabulary);
@@ -125,7 +148,7 @@ class TargetBench {
   const Target<T> target_;
   Launcher<T> launch_;
   Arena arena_;
-  Buffer product_scratch_;
+  Buffer shared_, product_scratch_;
   RopeStorage rope_;
   TargetScratch<T> scratch_;
   Vector<std::int32_t> tokens_, positions_, begin_, end_;
