@@ -8,15 +8,26 @@
 
 namespace draftsmith {
 
+namespace {
+
+std::int64_t count_gpus(const std::vector<Device>& devices) {
+  return std::count_if(devices.begin(), devices.end(),
+                       [](const Device& device) { return device.name.kind == DeviceKind::cuda; });
+}
+
+}  // namespace
+
+void check_exchange(const std::vector<Device>& devices) {
+  const std::int64_t gpus = count_gpus(devices);
+  if (gpus == 0 || gpus == std::ssize(devices)) return;
+  throw Error(
+      "drafters exchange gradients among CPU devices or among GPUs, not between the two, but "
+      "devices.drafters names both: name devices of one kind");
+}
+
 std::unique_ptr<Collective> make_collective(const std::vector<Device>& devices) {
-  const auto is_gpu = [](const Device& device) { return device.name.kind == DeviceKind::cuda; };
-  const auto gpus = std::count_if(devices.begin(), devices.end(), is_gpu);
-  if (gpus > 0 && devices.size() > 1) {
-    if (gpus == std::ssize(devices)) return make_nccl_collective(devices);
-    throw Error(
-        "drafters exchange gradients among CPU devices or among GPUs, not between the two, but "
-        "devices.drafters names both: name devices of one kind");
-  }
+  check_exchange(devices);
+  if (devices.size() > 1 && count_gpus(devices) > 0) return make_nccl_collective(devices);
   return std::make_unique<LocalCollective>(std::ssize(devices));
 }
 

@@ -3,8 +3,9 @@
 // one thread a rank. Every rank makes the same calls in the same order, and finds the same bits; they repeat
 // from run to run.
 //
-// On CPU devices a call blocks until its part is done (fabric/local_collective.h). On GPUs it is queued on a
-// stream of the rank's own, beside the work that it overlaps with (fabric/cuda/nccl_collective.h).
+// What is asked for is queued and overlaps with the work that follows, until finish(). On GPUs it runs on a stream of
+// the rank's own (fabric/cuda/nccl_collective.h); on CPU devices, where launches run at once, finish() does all of it
+// (fabric/local_collective.h).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct ExchangeRange {
 // What one rank brings. All ranks bring the same sizes.
 struct ExchangeBuffers {
   Vector<float> gradient;     // on the rank's device
-  Vector<double> sums;        // in memory that the host shares
+  Vector<double> sums;        // likewise
   Vector<std::byte> weights;  // on the rank's device; empty unless they are gathered
 };
 
@@ -36,17 +37,20 @@ class Collective {
   virtual void set_buffers(std::int64_t rank, const ExchangeBuffers& buffers) = 0;
   virtual void connect() = 0;
 
-  // The rank's thread. Each takes what its device has queued on `stream` before as done, and no heap; false
-  // when cancelled.
+  // The rank's thread. Each takes what its device has queued on `stream` before as done; none takes heap, and none but
+  // finish() waits for other ranks. False when cancelled.
   // Sums a range of the gradients; every rank finds the sums in its own gradient.
   virtual bool reduce_gradient(std::int64_t rank, const ExchangeRange& range, const Stream& stream) = 0;
   virtual bool reduce_sums(std::int64_t rank, const Stream& stream) = 0;
-  // Rank r has written the bytes parts[r] of its weights; every rank finds all of them in its own.
+  // Rank r has written the bytes parts[r] of its weights; every rank finds all of them in its own. `parts` outlives
+  // finish().
   virtual bool gather_weights(std::int64_t rank, const std::vector<ExchangeRange>& parts,
                               const Stream& stream) = 0;
-  // What is queued on `stream` from now on finds all of the above done. The host may read the sums once it
-  // has waited for the stream and cancelled() is still false.
+  // What is queued on `stream` from now on finds all of the above done. It is sound if cancelled() is still false once
+  // the host has waited for the stream.
   virtual bool finish(std::int64_t rank, const Stream& stream) = 0;
+  // How long the last finish() made the device wait; once the host has waited for the stream.
+  virtual double exposed_s(std::int64_t rank) const = 0;
 
   // Any thread. cancel() ends every wait, now and later; buffers then hold anything.
   virtual void cancel() = 0;
@@ -55,8 +59,9 @@ class Collective {
   virtual void check() = 0;
 };
 
-// devices[r] is rank r's; all of one kind. Opens what the exchange needs; throws Error for CPU devices beside
-// GPUs, and where GPUs cannot exchange.
+// devices[r] is rank r's. Throws Error for CPU devices beside GPUs.
+void check_exchange(const std::vector<Device>& devices);
+// Opens what the exchange needs; throws Error as above, and where GPUs cannot exchange.
 std::unique_ptr<Collective> make_collective(const std::vector<Device>& devices);
 
 }  // namespace draftsmith

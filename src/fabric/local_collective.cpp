@@ -1,5 +1,6 @@
 #include "fabric/local_collective.h"
 
+#include <chrono>
 #include <cstring>
 
 namespace draftsmith {
@@ -28,42 +29,59 @@ void reduce_part(const std::vector<ExchangeBuffers>& buffers, Vector<E> Exchange
 
 }  // namespace
 
-// The parts of a range are written while other ranks may already sum the next range: ranges do not overlap,
-// and finish() waits for everybody's parts.
+LocalCollective::LocalCollective(std::int64_t ranks) : buffers_(ranks), queued_(ranks), barrier_(ranks) {
+  constexpr std::size_t kMostRanges = 1024;  // more than a step has
+  for (Queued& queued : queued_) queued.gradient.reserve(kMostRanges);
+}
+
 bool LocalCollective::reduce_gradient(std::int64_t rank, const ExchangeRange& range, const Stream&) {
-  if (alone()) return !cancelled();
-  if (!barrier_.arrive()) return false;  // everybody's addends are there
-  reduce_part(buffers_, &ExchangeBuffers::gradient, range, rank);
-  return true;
+  std::vector<ExchangeRange>& gradient = queued_[rank].gradient;
+  DRAFTSMITH_CHECK(gradient.size() < gradient.capacity(), "a step has few ranges, and finish() ends it");
+  gradient.push_back(range);
+  return !cancelled();
 }
 
 bool LocalCollective::reduce_sums(std::int64_t rank, const Stream&) {
-  if (alone()) return !cancelled();
-  if (!barrier_.arrive()) return false;
-  reduce_part(buffers_, &ExchangeBuffers::sums, {.begin = 0, .size = buffers_[0].sums.size}, rank);
-  return true;
+  queued_[rank].sums = true;
+  return !cancelled();
 }
 
 bool LocalCollective::gather_weights(std::int64_t rank, const std::vector<ExchangeRange>& parts,
                                      const Stream&) {
-  if (alone()) return !cancelled();
-  if (!barrier_.arrive()) return false;  // everybody's part is written
-  for (std::size_t from = 0; from < parts.size(); ++from) {
-    if (static_cast<std::int64_t>(from) == rank) continue;
-    const ExchangeRange& part = parts[from];
+  queued_[rank].weights = &parts;
+  return !cancelled();
+}
+
+void LocalCollective::exchange(std::int64_t rank) {
+  const Queued& queued = queued_[rank];
+  for (const ExchangeRange& range : queued.gradient) {
+    reduce_part(buffers_, &ExchangeBuffers::gradient, range, rank);
+  }
+  if (queued.sums) {
+    reduce_part(buffers_, &ExchangeBuffers::sums, {.begin = 0, .size = buffers_[0].sums.size}, rank);
+  }
+  if (queued.weights == nullptr) return;
+  for (std::int64_t from = 0; from < std::ssize(*queued.weights); ++from) {
+    if (from == rank) continue;
+    const ExchangeRange& part = (*queued.weights)[from];
     std::memcpy(buffers_[rank].weights.data + part.begin, buffers_[from].weights.data + part.begin,
                 static_cast<std::size_t>(part.size));
   }
-  return true;
 }
 
-bool LocalCollective::finish(std::int64_t, const Stream&) {
-  return alone() ? !cancelled() : barrier_.arrive();
-}
-
-bool LocalCollective::all_reduce(std::int64_t rank) {
-  return reduce_gradient(rank, {.begin = 0, .size = buffers_[rank].gradient.size}, {}) &&
-         reduce_sums(rank, {}) && finish(rank, {});
+bool LocalCollective::finish(std::int64_t rank, const Stream&) {
+  const auto began = std::chrono::steady_clock::now();
+  if (buffers_.size() > 1) {
+    if (!barrier_.arrive()) return false;  // everybody's addends are there
+    exchange(rank);
+    if (!barrier_.arrive()) return false;  // everybody's parts are written
+  }
+  Queued& queued = queued_[rank];
+  queued.gradient.clear();
+  queued.sums = false;
+  queued.weights = nullptr;
+  queued.finish_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return !cancelled();
 }
 
 void LocalCollective::cancel() {

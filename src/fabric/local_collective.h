@@ -1,7 +1,8 @@
 // The exchange over the logical devices of one process, in a fixed order:
 //   result = ((rank 0 + rank 1) + rank 2) + …   element by element, the same bits in every rank's buffer
 // and so independent of timing and of how the gradient is cut into ranges. Each rank sums its own part of the
-// elements, so the work is shared. One rank alone exchanges nothing, on any device.
+// elements, so the work is shared. All of it happens in finish(), where the ranks meet: a thread that is a target
+// beside a drafter goes on making features for the others until then. One rank alone exchanges nothing, on any device.
 #pragma once
 
 #include <atomic>
@@ -15,29 +16,38 @@ namespace draftsmith {
 
 class LocalCollective : public Collective {
  public:
-  explicit LocalCollective(std::int64_t ranks) : buffers_(ranks), barrier_(ranks) {}
+  explicit LocalCollective(std::int64_t ranks);
 
   void set_buffers(std::int64_t rank, const ExchangeBuffers& buffers) override { buffers_[rank] = buffers; }
   void connect() override {}
 
-  // Block until all ranks have come, and take no heap.
   bool reduce_gradient(std::int64_t rank, const ExchangeRange& range, const Stream& stream) override;
   bool reduce_sums(std::int64_t rank, const Stream& stream) override;
   bool gather_weights(std::int64_t rank, const std::vector<ExchangeRange>& parts,
                       const Stream& stream) override;
+  // Blocks until all ranks have come.
   bool finish(std::int64_t rank, const Stream& stream) override;
-  // The whole gradient and the sums, from beginning to end.
-  bool all_reduce(std::int64_t rank);
+  double exposed_s(std::int64_t rank) const override { return queued_[rank].finish_s; }
 
   void cancel() override;
   bool cancelled() const override { return cancelled_; }
   void check() override {}
 
  private:
-  bool alone() const { return buffers_.size() == 1; }
+  // What a rank has asked for since its last finish().
+  struct Queued {
+    std::vector<ExchangeRange> gradient;  // of fixed capacity
+    bool sums = false;
+    const std::vector<ExchangeRange>* weights = nullptr;
+    double finish_s = 0;  // how long the last finish() took
+  };
+
+  void exchange(std::int64_t rank);
 
   // Constant after set_buffers().
   std::vector<ExchangeBuffers> buffers_;
+  // Each its rank's thread's.
+  std::vector<Queued> queued_;
   // Shared.
   Barrier barrier_;
   std::atomic<bool> cancelled_{false};

@@ -111,6 +111,20 @@ WeightTable drafter_weight_table(const DrafterShape& shape) {
   return builder.finish();
 }
 
+std::vector<std::vector<WeightRange>> completed_ranges(const DrafterShape& shape, const WeightTable& table) {
+  const auto begin_of = [&](std::int64_t layer) {
+    return layer == shape.layers ? table.decayed
+                                 : table.find(layer_name(layer, "self_attn.q_proj.weight")).offset;
+  };
+  std::vector<std::vector<WeightRange>> ranges;
+  for (std::int64_t layer = shape.layers - 1; layer >= 0; --layer) {
+    ranges.push_back({{.begin = begin_of(layer), .size = begin_of(layer + 1) - begin_of(layer)}});
+  }
+  ranges.push_back(
+      {{.begin = 0, .size = begin_of(0)}, {.begin = table.decayed, .size = table.size - table.decayed}});
+  return ranges;
+}
+
 template <typename E>
 DrafterWeights<E> view_weights(const DrafterShape& shape, const WeightTable& table, Vector<E> flat) {
   DRAFTSMITH_CHECK(flat.size == table.size, "the range holds the table");

@@ -38,6 +38,15 @@ struct WeightTable {
 
 WeightTable drafter_weight_table(const DrafterShape& shape);
 
+// A part of the flat range.
+struct WeightRange {
+  std::int64_t begin = 0, size = 0;
+};
+// Whose gradients are complete after each segment of backward (Drafter::backward_segment) and not before: the matrices
+// of a layer each, from the last layer to the first; then fc, all keys and values, and all that does not decay.
+// Together they are the whole range.
+std::vector<std::vector<WeightRange>> completed_ranges(const DrafterShape& shape, const WeightTable& table);
+
 // Views into a flat range of weights (T), gradients or masters (float).
 template <typename E>
 struct LayerWeights {

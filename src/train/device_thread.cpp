@@ -81,8 +81,15 @@ std::vector<std::string> DeviceThread<T>::describe_products() {
 }
 
 template <typename T>
-bool DeviceThread<T>::exchange_nothing(LocalCollective& collective) {
-  return !drafter_ || collective.all_reduce(*roles_.drafter);
+bool DeviceThread<T>::exchange_nothing(Collective& collective) {
+  if (!drafter_) return true;
+  for (std::int64_t segment = 0; segment < drafter_->backward_segments(); ++segment) {
+    if (!exchange_completed(collective, segment)) return false;
+  }
+  if (!collective.reduce_sums(*roles_.drafter, drafter_->launcher().stream())) return false;
+  if (!collective.finish(*roles_.drafter, drafter_->launcher().stream())) return false;
+  synchronize(drafter_->launcher().stream());
+  return !collective.cancelled();
 }
 
 template <typename T>
@@ -102,7 +109,7 @@ bool DeviceThread<T>::work_on(const SequenceItem& item, const PipelineLinks& lin
   if (roles_.trains_on(item.index) && !take(item, links)) return false;
   const bool all_have_taken_one = item.part + 1 == roles_.drafters;
   if (to_finish_ && all_have_taken_one && !finish_step(links)) return false;
-  if (taken_ && !to_finish_) train(links.plan);
+  if (taken_ && !to_finish_ && !train(links)) return false;
   if (item.kind != SequenceItem::Kind::training || !item.last) return true;
   to_finish_ = item;
   return links.plan.training_follows(item.step) || finish_step(links);
@@ -143,20 +150,34 @@ bool DeviceThread<T>::take(const SequenceItem& item, const PipelineLinks& links)
   return true;
 }
 
-// Launches the work on the micro-batch that was taken.
+// Launches the work on the micro-batch that was taken, and behind the last of a step the exchange.
 template <typename T>
-void DeviceThread<T>::train(const SequencePlan& plan) {
+bool DeviceThread<T>::train(const PipelineLinks& links) {
+  const SequencePlan& plan = links.plan;
   const auto [item, facts] = *taken_;
   taken_.reset();
   const bool first_of_step = item.part < roles_.drafters;
+  const bool last_of_step = item.part + roles_.drafters >= plan.step_micro_batches;
   if (first_of_step) drafter_->begin_step();
   count(item, facts);
-  if (facts.counts.documents == 0) return;
-  drafter_->forward((item.step - 1) * plan.step_micro_batches + item.part,
-                    plan.last_step * plan.step_micro_batches);
-  for (std::int64_t segment = 0; segment < drafter_->backward_segments(); ++segment) {
-    drafter_->backward_segment(segment);
+  const bool empty = facts.counts.documents == 0;
+  if (!empty) {
+    drafter_->forward((item.step - 1) * plan.step_micro_batches + item.part,
+                      plan.last_step * plan.step_micro_batches);
   }
+  for (std::int64_t segment = 0; segment < drafter_->backward_segments(); ++segment) {
+    if (!empty) drafter_->backward_segment(segment);
+    if (last_of_step && !exchange_completed(links.collective, segment)) return false;
+  }
+  return true;
+}
+
+template <typename T>
+bool DeviceThread<T>::exchange_completed(Collective& collective, std::int64_t segment) {
+  for (const ExchangeRange& range : drafter_->complete_after(segment)) {
+    if (!collective.reduce_gradient(*roles_.drafter, range, drafter_->launcher().stream())) return false;
+  }
+  return true;
 }
 
 template <typename T>
@@ -175,34 +196,40 @@ void DeviceThread<T>::count(const SequenceItem& item, const BatchFacts& facts) {
   work_.blocks += facts.counts.blocks;
 }
 
-// Exchange and update of a step whose micro-batches are all launched.
+// The rest of the exchange, and the update, of a step whose micro-batches are all launched.
 template <typename T>
 bool DeviceThread<T>::finish_step(const PipelineLinks& links) {
   const SequenceItem last = *to_finish_;
   to_finish_.reset();
   links.hooks(PipelinePoint::exchange, last.step);
   drafter_->count(HostSum::stop_requests, links.stop_signal != 0 ? 1 : 0);
-  drafter_->send_counted();
-  const bool exchanged =
-      waiting(times_, WaitFor::exchange, [&] { return links.collective.all_reduce(*roles_.drafter); });
-  if (!exchanged) return false;
-  const StepOutcome outcome = update(last.step, links);
+  const auto outcome = update(last.step, links);
+  if (!outcome) return false;
   ++work_.steps;
   if (*roles_.drafter == 0) {
-    links.leader.step_done(outcome, drafter_->share_of_norms_at_one());
-    const bool offered = links.leader.offer_snapshot(outcome, times_, [&](const TrainedState& staging) {
+    links.leader.step_done(*outcome, drafter_->share_of_norms_at_one());
+    const bool offered = links.leader.offer_snapshot(*outcome, times_, [&](const TrainedState& staging) {
       copy_state(drafter_->launcher().stream(), drafter_->state(), staging);
     });
     if (!offered) return false;
-    if (outcome.stopping) links.ring.end_at(last.index + 1);
+    if (outcome->stopping) links.ring.end_at(last.index + 1);
   }
-  return !outcome.stopping;
+  return !outcome->stopping;
 }
 
+// Nothing when cancelled. The device's own work is no wait; what the exchange adds to it is.
 template <typename T>
-StepOutcome DeviceThread<T>::update(std::int64_t step, const PipelineLinks& links) {
+std::optional<StepOutcome> DeviceThread<T>::update(std::int64_t step, const PipelineLinks& links) {
+  const std::int64_t rank = *roles_.drafter;
   const double rate = learning_rate(optimizer_, step, links.plan.last_step);
+  drafter_->send_counted();
+  if (!links.collective.reduce_sums(rank, drafter_->launcher().stream())) return std::nullopt;
+  times_.activity.wait(WaitFor::exchange);
+  if (!links.collective.finish(rank, drafter_->launcher().stream())) return std::nullopt;
   drafter_->update(rate);
+  times_.activity.work();
+  if (links.collective.cancelled()) return std::nullopt;
+  times_.waits_s[static_cast<std::size_t>(WaitFor::exchange)] += links.collective.exposed_s(rank);
   StepOutcome outcome{.step = step,
                       .learning_rate = rate,
                       .denominator = drafter_->denominator(),

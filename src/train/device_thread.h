@@ -3,7 +3,8 @@
 //
 // Work is queued ahead of the device by one: a step that is followed by another one is finished (exchanged, updated)
 // only after every drafter has taken its first micro-batch of the next. So, while a GPU trains, its thread waits for
-// the next features, makes them itself if it is a target too, and copies them.
+// the next features, makes them itself if it is a target too, and copies them. The exchange of a gradient is asked for
+// part by part, as soon as backward has completed each.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/local_collective.h"
+#include "fabric/collective.h"
 #include "tensor/arena.h"
 #include "train/drafter_worker.h"
 #include "train/hooks.h"
@@ -39,7 +40,7 @@ struct DeviceRoles {
 struct PipelineLinks {
   const SequencePlan& plan;
   SlotRing& ring;
-  LocalCollective& collective;
+  Collective& collective;
   StepLeader& leader;  // drafter 0's
   const PipelineHooks& hooks;
   const std::atomic<int>& stop_signal;  // not 0: end after this step
@@ -70,8 +71,8 @@ class DeviceThread {
 
   // The device's thread. Blocks until the sequence is done, the run stops or the ring is closed.
   void run(const PipelineLinks& links);
-  // One exchange of nothing, by the device's thread before run(). False when cancelled.
-  bool exchange_nothing(LocalCollective& collective);
+  // A step's exchange of nothing, by the device's thread before run(). False when cancelled.
+  bool exchange_nothing(Collective& collective);
 
   const Device& device() const { return device_; }
   const DeviceRoles& roles() const { return roles_; }
@@ -94,9 +95,10 @@ class DeviceThread {
   bool make(const SequenceItem& item, const PipelineLinks& links);
   bool take(const SequenceItem& item, const PipelineLinks& links);
   bool finish_step(const PipelineLinks& links);
-  void train(const SequencePlan& plan);
+  bool train(const PipelineLinks& links);
+  bool exchange_completed(Collective& collective, std::int64_t segment);
   void count(const SequenceItem& item, const BatchFacts& facts);
-  StepOutcome update(std::int64_t step, const PipelineLinks& links);
+  std::optional<StepOutcome> update(std::int64_t step, const PipelineLinks& links);
 
   // A micro-batch of training that the drafter has taken and not yet begun.
   struct Taken {

@@ -7,6 +7,21 @@
 
 namespace draftsmith {
 
+namespace {
+
+std::vector<std::vector<ExchangeRange>> complete_ranges(const DrafterShape& shape, const WeightTable& table) {
+  std::vector<std::vector<ExchangeRange>> ranges;
+  for (const auto& segment : completed_ranges(shape, table)) {
+    ranges.emplace_back();
+    for (const WeightRange& range : segment) {
+      ranges.back().push_back({.begin = range.begin, .size = range.size});
+    }
+  }
+  return ranges;
+}
+
+}  // namespace
+
 template <typename T>
 DrafterWorker<T>::DrafterWorker(const Device& device, const Kernels<T>& kernels,
                                 const DrafterSettings& settings)
@@ -14,6 +29,7 @@ DrafterWorker<T>::DrafterWorker(const Device& device, const Kernels<T>& kernels,
       optimizer_(settings.optimizer),
       seed_(settings.seed),
       table_(drafter_weight_table(shapes_.drafter)),
+      complete_(complete_ranges(shapes_.drafter, table_)),
       drafter_(shapes_.drafter, shapes_.recompute),
       launch_(device, kernels),
       copies_(device),

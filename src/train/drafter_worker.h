@@ -14,7 +14,7 @@
 
 #include "device/graph.h"
 #include "device/stream.h"
-#include "fabric/local_collective.h"
+#include "fabric/collective.h"
 #include "model/drafter.h"
 #include "model/loss.h"
 #include "model/target.h"
@@ -63,7 +63,9 @@ class DrafterWorker {
   // complete after which).
   std::int64_t backward_segments() const { return drafter_.backward_segments(); }
   void backward_segment(std::int64_t segment);
-  // What the host counted joins the sums; then gradient and sums are ready to be exchanged.
+  // Of the gradient, what no later segment of the step's last micro-batch adds to.
+  const std::vector<ExchangeRange>& complete_after(std::int64_t segment) const { return complete_[segment]; }
+  // What the host counted joins the sums; then they are ready to be exchanged.
   void send_counted();
 
   // Makes the update from the exchanged gradient and sums. Blocks until it is made: the one wait of a step.
@@ -133,6 +135,7 @@ class DrafterWorker {
   const OptimizerConfig optimizer_;
   const std::uint64_t seed_;
   const WeightTable table_;
+  const std::vector<std::vector<ExchangeRange>> complete_;  // by segment
   const Drafter<T> drafter_;
   // Set up before the run, and then only used.
   Launcher<T> launch_;

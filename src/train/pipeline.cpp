@@ -25,24 +25,27 @@ std::int64_t drafter_count(const PipelineInputs& inputs) {
   return std::ssize(inputs.config.devices.drafters);
 }
 
-// The exchange adds up memory that the host addresses.
-void refuse_exchange_on_gpus(const DeviceAssignment& assignment, const PipelineInputs& inputs) {
-  if (drafter_count(inputs) == 1 || !assignment.roles.drafter || host_addressable(assignment.device)) return;
-  throw Error(
-      fmt::format("devices.drafters: {} cannot share the gradient with other drafters, since GPUs exchange "
-                  "nothing yet. Name one drafter",
-                  assignment.device.name.text()));
+// By rank.
+template <typename T>
+std::vector<Device> drafters_of(const std::vector<std::unique_ptr<DeviceThread<T>>>& threads) {
+  std::vector<Device> drafters;
+  for (std::int64_t rank = 0; rank < std::ssize(threads); ++rank) {
+    for (const auto& thread : threads) {
+      if (thread->roles().drafter == rank) drafters.push_back(thread->device());
+    }
+  }
+  return drafters;
 }
 
 template <typename T>
 std::vector<std::unique_ptr<DeviceThread<T>>> make_devices(const PipelineInputs& inputs) {
   std::vector<std::unique_ptr<DeviceThread<T>>> devices;
   for (const DeviceAssignment& one : assign_devices(inputs.config.devices)) {
-    refuse_exchange_on_gpus(one, inputs);
     devices.push_back(
         std::make_unique<DeviceThread<T>>(one.device, one.roles, inputs.shapes, inputs.config.train.optimizer,
                                           static_cast<std::uint64_t>(inputs.config.train.seed)));
   }
+  check_exchange(drafters_of<T>(devices));
   return devices;
 }
 
@@ -93,7 +96,6 @@ Pipeline<T>::Pipeline(const PipelineInputs& inputs)
       table_(drafter_weight_table(inputs.shapes.drafter)),
       evaluation_(plan_evaluation(inputs)),
       devices_(make_devices<T>(inputs)),
-      collective_(drafter_count(inputs)),
       ready_(std::ssize(devices_) + 1),
       gate_(std::ssize(devices_) + 1),
       memory_(devices_of<T>(devices_)) {}
@@ -114,10 +116,11 @@ std::int64_t Pipeline<T>::slot_bytes() const {
 
 template <typename T>
 void Pipeline<T>::allocate() {
+  collective_ = make_collective(drafters_of<T>(devices_));
   for (const auto& device : devices_) {
     device->carve();
     if (device->roles().drafter) {
-      collective_.set_buffers(*device->roles().drafter, device->exchange_buffers());
+      collective_->set_buffers(*device->roles().drafter, device->exchange_buffers());
     }
   }
   ring_.emplace(slot_shape(inputs_.shapes, sizeof(T)), inputs_.config.devices.queue.slots);
@@ -138,6 +141,7 @@ void Pipeline<T>::set_up(const TrainedState& state, const StartingPoint& start) 
     device->warm_up(slot);
     warm_up_s = std::max(warm_up_s, seconds_since(began));
   }
+  collective_->connect();
   limit_s_ = watchdog_limit_s(inputs_.config.devices.watchdog_s, warm_up_s);
   feeder_.emplace(Packer(inputs_.train, inputs_.shapes.drafter, packing, start.position),
                   evaluation_ ? &*evaluation_ : nullptr,
@@ -159,7 +163,7 @@ void Pipeline<T>::run(const StartingPoint& start, Recorder& recorder, Checkpoint
                     recorder, checkpoints, *ring_);
   const PipelineLinks links{.plan = sequence,
                             .ring = *ring_,
-                            .collective = collective_,
+                            .collective = *collective_,
                             .leader = leader,
                             .hooks = inputs_.hooks,
                             .stop_signal = inputs_.stop_signal};
@@ -214,7 +218,7 @@ void Pipeline<T>::watch(Crew& crew, const StepLeader& leader) {
   Watchdog watchdog(limit_s_);
   do {
     memory_.sample(leader.steps_made());
-    collective_.check();
+    collective_->check();
     watchdog.check(crew.running());
   } while (!crew.ended_within(period));
 }
@@ -230,7 +234,7 @@ void Pipeline<T>::run_device(DeviceThread<T>& device, const PipelineLinks& links
 template <typename T>
 void Pipeline<T>::close_all(CheckpointThread& checkpoints) {
   ring_->close();
-  collective_.cancel();
+  collective_->cancel();
   ready_.cancel();
   gate_.cancel();
   checkpoints.close();

@@ -57,7 +57,7 @@ class Pipeline {
 
   // Counts the memory of every device and prepares its products, by `choices` and adding to them.
   void measure(ProductChoices& choices);
-  // Allocates what was counted, and the slots: all memory of the run but the staging buffer.
+  // Allocates what was counted, and the slots: all memory of the run but the staging buffer. Connects the drafters.
   void allocate();
   // Reads the weights, sets every drafter's state, and runs each device once on the first micro-batch.
   void set_up(const TrainedState& state, const StartingPoint& start);
@@ -90,8 +90,8 @@ class Pipeline {
   std::optional<Collector> collector_;
   // Shared.
   std::optional<SlotRing> ring_;
-  LocalCollective collective_;
-  Barrier ready_, gate_;  // of the devices' threads and the main thread
+  std::unique_ptr<Collective> collective_;  // from allocate() on
+  Barrier ready_, gate_;                    // of the devices' threads and the main thread
   // Main thread only.
   MemoryWatch memory_;
   double limit_s_ = 0;  // of the watchdog

@@ -28,6 +28,7 @@ std::vector<RankValues> exchanged(std::int64_t count, const std::vector<std::int
   std::vector<RankValues> ranks = make_values(count, kSize);
   LocalCollective collective(count);
   attach(collective, ranks);
+  const std::vector<ExchangeRange> parts = uneven_parts(count, kSize);
   on_every_rank(count, [&](std::int64_t rank) {
     std::int64_t begin = 0;
     for (const std::int64_t end : ends) {
@@ -35,7 +36,7 @@ std::vector<RankValues> exchanged(std::int64_t count, const std::vector<std::int
       begin = end;
     }
     EXPECT_TRUE(collective.reduce_sums(rank, kNoStream));
-    EXPECT_TRUE(collective.gather_weights(rank, uneven_parts(count, kSize), kNoStream));
+    EXPECT_TRUE(collective.gather_weights(rank, parts, kNoStream));
     EXPECT_TRUE(collective.finish(rank, kNoStream));
   });
   return ranks;
@@ -67,8 +68,10 @@ TEST(LocalCollective, CancelWakesARankThatWaitsForOneThatNeverComes) {
   std::vector<RankValues> ranks = make_values(2, 10);
   LocalCollective collective(2);
   attach(collective, ranks);
-  std::thread waiting(
-      [&collective] { EXPECT_FALSE(collective.reduce_gradient(0, {.begin = 0, .size = 10}, kNoStream)); });
+  std::thread waiting([&collective] {
+    EXPECT_TRUE(collective.reduce_gradient(0, {.begin = 0, .size = 10}, kNoStream));
+    EXPECT_FALSE(collective.finish(0, kNoStream));
+  });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_FALSE(collective.cancelled());
   collective.cancel();

@@ -74,17 +74,27 @@ void DrafterFixture<T>::forward(const BatchCounts& counts, LossPass pass) {
 
 template <typename T>
 void DrafterFixture<T>::run(const BatchCounts& counts) {
+  run(counts, [](std::int64_t) {});
+}
+
+template <typename T>
+void DrafterFixture<T>::run(const BatchCounts& counts,
+                            const std::function<void(std::int64_t segment)>& after) {
   launch_(FillZero{bytes_of(loss.sums)});
   launch_(FillZero{bytes_of(weight_gradients)});
   forward(counts, LossPass::with_gradient);
-  drafter_.backward(launch_, {.weights = view_weights<const T>(shape, table, weights),
-                              .rope = rope_.table(),
-                              .features = features,
-                              .batch = batch,
-                              .activations = activations,
-                              .gradients = gradients,
-                              .weight_gradients = view_weights<float>(shape, table, weight_gradients)});
-  synchronize(launch_.stream());
+  const DrafterBackward<T> pass{.weights = view_weights<const T>(shape, table, weights),
+                                .rope = rope_.table(),
+                                .features = features,
+                                .batch = batch,
+                                .activations = activations,
+                                .gradients = gradients,
+                                .weight_gradients = view_weights<float>(shape, table, weight_gradients)};
+  for (std::int64_t segment = 0; segment < drafter_.backward_segments(); ++segment) {
+    drafter_.backward_segment(launch_, pass, segment);
+    synchronize(launch_.stream());
+    after(segment);
+  }
 }
 
 template class DrafterFixture<float>;

@@ -3,6 +3,7 @@
 // starts as NaN, so that what a pass reads it must have written.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "device/memory.h"
@@ -31,6 +32,8 @@ class DrafterFixture {
   void forward(const BatchCounts& counts, LossPass pass);
   // Sums are reset, then one forward, loss and backward; gradients are those of the unscaled sums.
   void run(const BatchCounts& counts);
+  // The same; after(segment) is called when that segment of backward has run.
+  void run(const BatchCounts& counts, const std::function<void(std::int64_t segment)>& after);
 
   // What tests fill and read.
   const DrafterShape shape;

@@ -1,5 +1,6 @@
 // What must hold for any drafter: who sees what, and that neither packing nor chunking changes a result.
 #include <cmath>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -210,6 +211,23 @@ TEST(Drafter, TheSameRunGivesTheSameBits) {
     }
     EXPECT_EQ(results[0], results[1]);
   }
+}
+
+// An exchange may begin with a range as soon as its segment has run.
+TEST(Drafter, EveryGradientIsCompleteAfterTheSegmentThatCompletesItsRange) {
+  Packed<float> setup(drafter_shape(LayerKind::sliding, true), 2, 4);
+  setup.add(document(0, {3, 8}));
+  setup.add(document(1, {0, 15}));
+  DrafterFixture<float>& fixture = setup.fixture;
+  const auto ranges = completed_ranges(fixture.shape, fixture.table);
+  std::vector<float> completed(fixture.table.size, std::numeric_limits<float>::quiet_NaN());
+  fixture.run(setup.builder.finish(), [&](std::int64_t segment) {
+    for (const WeightRange& range : ranges.at(segment)) {
+      const Vector<float> values = fixture.weight_gradients.slice(range.begin, range.size);
+      std::copy(values.begin(), values.end(), completed.begin() + range.begin);
+    }
+  });
+  for (std::int64_t i = 0; i < fixture.table.size; ++i) ASSERT_EQ(completed[i], fixture.weight_gradients[i]);
 }
 
 // Recomputing a layer's activations saves memory and changes no bit.

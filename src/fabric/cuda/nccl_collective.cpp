@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/heap.h"
 #include "base/mutex.h"
-#include "device/memory.h"
 #include "device/seal.h"
 #include "device/stream.h"
 #include "fabric/cuda/nccl.h"
@@ -27,13 +26,12 @@ constexpr int kThreadBlocks = 16;
 // One drafter's end. `mutex` is held in every call into NCCL, none of which waits for another rank once
 // connect() is over; so cancel() can take it while an exchange hangs on the device.
 struct Rank {
-  explicit Rank(const Device& on) : device(on), stream(device), behind(device), done(device) {}
+  explicit Rank(const Device& on) : device(on), stream(device), behind(device), asked(device), done(device) {}
 
   const Device device;
-  OwnStream stream;    // the exchange's, beside the rank's own work
-  Event behind, done;  // used under the mutex
+  OwnStream stream;           // the exchange's, beside the rank's own work
+  Event behind, asked, done;  // used under the mutex; asked and done: of the last finish(), by either stream
   ExchangeBuffers buffers;
-  Buffer sums;  // on the device: NCCL's kernels stay off the host's memory
   Mutex mutex;
   ncclComm_t communicator GUARDED_BY(mutex) = nullptr;
 
@@ -53,6 +51,7 @@ class NcclCollective : public Collective {
   bool gather_weights(std::int64_t rank, const std::vector<ExchangeRange>& parts,
                       const Stream& stream) override;
   bool finish(std::int64_t rank, const Stream& stream) override;
+  double exposed_s(std::int64_t rank) const override;
 
   void cancel() override;
   bool cancelled() const override { return cancelled_; }
@@ -78,12 +77,9 @@ void all_reduce_gradient(Rank& rank, const ExchangeRange& range) REQUIRES(rank.m
 
 void all_reduce_sums(Rank& rank) REQUIRES(rank.mutex) {
   const Vector<double>& sums = rank.buffers.sums;
-  const auto bytes = sums.size * static_cast<std::int64_t>(sizeof(double));
-  copy_bytes(rank.stream.view(), rank.sums.data(), sums.data, bytes);
-  check_nccl(nccl().all_reduce(rank.sums.data(), rank.sums.data(), static_cast<std::size_t>(sums.size),
-                               ncclDouble, ncclSum, rank.communicator, rank.native()),
+  check_nccl(nccl().all_reduce(sums.data, sums.data, static_cast<std::size_t>(sums.size), ncclDouble, ncclSum,
+                               rank.communicator, rank.native()),
              "adding up a step's sums");
-  copy_bytes(rank.stream.view(), sums.data, rank.sums.data(), bytes);
 }
 
 void broadcast_weights(Rank& rank, const ExchangeRange& part, int root) REQUIRES(rank.mutex) {
@@ -122,9 +118,7 @@ NcclCollective::~NcclCollective() {
 }
 
 void NcclCollective::set_buffers(std::int64_t rank, const ExchangeBuffers& buffers) {
-  Rank& own = *ranks_[rank];
-  own.buffers = buffers;
-  own.sums = Buffer::on_device(own.device, buffers.sums.size * static_cast<std::int64_t>(sizeof(double)));
+  ranks_[rank]->buffers = buffers;
 }
 
 // By one thread for all ranks: this is where NCCL loads its kernels. Weights are the same everywhere as yet,
@@ -184,9 +178,15 @@ bool NcclCollective::finish(std::int64_t rank, const Stream& stream) {
   Rank& own = *ranks_[rank];
   const Lock lock(own.mutex);
   if (cancelled_) return false;
+  own.asked.record(stream);
   own.done.record(own.stream.view());
   own.done.wait(stream);
   return true;
+}
+
+double NcclCollective::exposed_s(std::int64_t rank) const {
+  const Rank& own = *ranks_[rank];
+  return std::max(0.0, 1e-3 * Event::elapsed_ms(own.asked, own.done));
 }
 
 // Kernels that wait for a rank that never comes end, and with them what is queued behind them.

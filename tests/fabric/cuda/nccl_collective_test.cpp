@@ -18,14 +18,13 @@ constexpr std::int64_t kRanks = 2;
 // A rank's values on its GPU.
 struct GpuRank {
   GpuRank(int index, const RankValues& values) : device(open_device({DeviceKind::cuda, index}, 1, 1)) {
-    const std::int64_t sums_bytes = std::ssize(values.sums) * 8;
     gradient = Buffer::on_device(device, std::ssize(values.gradient) * 4);
     weights = Buffer::on_device(device, std::ssize(values.weights));
-    sums = Buffer::pinned(sums_bytes);
+    sums = Buffer::on_device(device, std::ssize(values.sums) * 8);
     const Stream stream{.device = &device};
     copy_bytes(stream, gradient.data(), values.gradient.data(), gradient.bytes());
     copy_bytes(stream, weights.data(), values.weights.data(), weights.bytes());
-    std::memcpy(sums.data(), values.sums.data(), static_cast<std::size_t>(sums_bytes));
+    copy_bytes(stream, sums.data(), values.sums.data(), sums.bytes());
     synchronize(stream);
   }
   ExchangeBuffers buffers() const {
@@ -40,8 +39,8 @@ struct GpuRank {
     const Stream stream{.device = &device};
     copy_bytes(stream, values.gradient.data(), gradient.data(), gradient.bytes());
     copy_bytes(stream, values.weights.data(), weights.data(), weights.bytes());
+    copy_bytes(stream, values.sums.data(), sums.data(), sums.bytes());
     synchronize(stream);
-    std::memcpy(values.sums.data(), sums.data(), static_cast<std::size_t>(sums.bytes()));
     return values;
   }
 
@@ -90,6 +89,7 @@ TEST_F(NcclCollectiveTest, TwoRanksFindTheExactSumOfTwoTwentyTimes) {
       EXPECT_TRUE(collective->gather_weights(rank, parts, stream));
       EXPECT_TRUE(collective->finish(rank, stream));
       synchronize(stream);
+      EXPECT_GE(collective->exposed_s(rank), 0);
     });
     collective->check();
     for (const auto& rank : ranks) EXPECT_TRUE(rank->values() == expected) << "repeat " << repeat;
