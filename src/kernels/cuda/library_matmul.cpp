@@ -8,6 +8,7 @@
 
 #include <fmt/core.h>
 
+#include "base/arithmetic.h"
 #include "base/heap.h"
 #include "device/cuda/handle.h"
 #include "device/memory.h"
@@ -246,6 +247,14 @@ std::string describe(const Algorithm& algorithm) {
                      get(CUBLASLT_ALGO_CONFIG_STAGES_ID), get(CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
 }
 
+// The library refuses scratch that does not begin on 256 bytes; an arena's views begin on 64.
+constexpr std::int64_t kScratchAlignment = 256;
+
+void* aligned_scratch(void* scratch) {
+  const auto place = reinterpret_cast<std::intptr_t>(scratch);
+  return reinterpret_cast<void*>(round_up(std::int64_t{place}, kScratchAlignment));
+}
+
 bool on_sixteen_bytes(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
 
 class LibraryMatmul : public CudaMatmul {
@@ -258,17 +267,21 @@ class LibraryMatmul : public CudaMatmul {
       algorithm_ = choose(device, shape, plan_);
       cache.keep(shape.key(), choice_text(algorithm_));
     }
-    scratch_bytes = kMaxScratchBytes;  // whatever was chosen, the plan's bytes are the arena's
+    scratch_bytes =
+        kMaxScratchBytes + kScratchAlignment;  // whatever was chosen, the plan's bytes are the arena's
     algorithm = describe(algorithm_);
     choice = choice_text(algorithm_);
   }
 
   void run(const Stream& stream, const MatmulOperands& operands) const override {
     DRAFTSMITH_CHECK(on_sixteen_bytes(operands.left) && on_sixteen_bytes(operands.right) &&
-                         on_sixteen_bytes(operands.output) && on_sixteen_bytes(operands.scratch),
+                         on_sixteen_bytes(operands.output),
                      "the operands of a product begin on 16 bytes");
+    MatmulOperands placed = operands;
+    placed.scratch = aligned_scratch(operands.scratch);
     const LibraryCall call;
-    check(plan_.run(stream, operands, algorithm_), "a product");
+    const cublasStatus_t status = plan_.run(stream, placed, algorithm_);
+    if (status != CUBLAS_STATUS_SUCCESS) check(status, ("the product " + shape.text()).c_str());
   }
 
  private:
