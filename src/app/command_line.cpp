@@ -2,8 +2,11 @@
 #include "app/command_line.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <functional>
 #include <iostream>
+#include <limits>
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
@@ -107,6 +110,19 @@ void add_train(CLI::App& app, TrainArguments& arguments, Chosen& chosen) {
   });
 }
 
+// CLI11's own checks take what wraps or saturates, and name ranges in floating point.
+CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
+  return CLI::Validator(
+      [least, most](const std::string& text) {
+        std::uint64_t value = 0;
+        const char* const end = text.data() + text.size();
+        const auto [parsed, error] = std::from_chars(text.data(), end, value);
+        if (error == std::errc{} && parsed == end && value >= least && value <= most) return std::string();
+        return fmt::format("expected an integer from {} to {}, found {}", least, most, text);
+      },
+      "");
+}
+
 void add_decoding_options(CLI::App& command, DecodingArguments& arguments, std::int64_t& max_new_tokens) {
   command
       .add_option("drafter", arguments.drafter,
@@ -114,7 +130,7 @@ void add_decoding_options(CLI::App& command, DecodingArguments& arguments, std::
       ->required();
   command.add_option("--target", arguments.target, "The target's Hugging Face folder (default: the run's)");
   command.add_option("--max-new-tokens", max_new_tokens, "Longest output, in tokens")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->check(whole_number(1, 1 << 20))
       ->capture_default_str();
   command.add_option("--compute", arguments.compute, "What weights and activations are stored as")
       ->check(CLI::IsMember({"float32", "bf16"}))
@@ -122,7 +138,7 @@ void add_decoding_options(CLI::App& command, DecodingArguments& arguments, std::
   command.add_option("--device", arguments.device, "The device that holds both models")
       ->capture_default_str();
   command.add_option("--threads", arguments.threads, "Threads of the device (default: the machine's cores)")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole_number(1, 1024));
 }
 
 void add_sampling_options(CLI::App& command, SamplingSettings& sampling) {
@@ -135,6 +151,7 @@ void add_sampling_options(CLI::App& command, SamplingSettings& sampling) {
                   "Draw only from the most probable tokens whose mass reaches this, above 0 and up to 1")
       ->capture_default_str();
   command.add_option("--seed", sampling.seed, "Of the drawn tokens; the same seed, the same output")
+      ->check(whole_number(0, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str();
   command.add_flag("--greedy-drafts", sampling.greedy_drafts,
                    "Propose the drafter's most probable tokens at every temperature, not draws from it");
@@ -146,7 +163,7 @@ void add_eval(CLI::App& app, EvalArguments& arguments, Chosen& chosen) {
   add_sampling_options(*command, arguments.sampling);
   command->add_option("--data", arguments.data, "Conversations, JSON lines (default: the run's data.eval)");
   command->add_option("--conversations", arguments.conversations, "Only the first so many (default: all)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, 1'000'000'000));
   command->add_option("--output", arguments.output, "Where eval.json goes (default: the run's folder)");
   command->callback([&] { chosen = [&] { return run_eval(arguments); }; });
   command->footer(
@@ -214,8 +231,12 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error,
   const bool names_no_command = !arguments.empty() && !arguments.front().starts_with('-') &&
                                 std::find(names.begin(), names.end(), arguments.front()) == names.end();
   if (names_no_command) {
-    fmt::print(stderr, "draftsmith: there is no command '{}'; the nearest is '{}'. All of them: {}\n",
-               arguments.front(), nearest_names(arguments.front(), names, 1).front(), join(names, ", "));
+    const std::string& typed = arguments.front();
+    const std::string nearest = nearest_names(typed, names, 1).front();
+    fmt::print(
+        stderr, "draftsmith: there is no command '{}'{}. All of them: {}\n", typed,
+        is_near(edit_distance(typed, nearest), typed.size()) ? "; the nearest is '" + nearest + "'" : "",
+        join(names, ", "));
   } else {
     const auto chosen = app.get_subcommands();
     fmt::print(stderr, "draftsmith: {}\nTry: draftsmith {}--help\n", error.what(),

@@ -54,6 +54,18 @@ std::string keys_of(std::string_view section) {
   return text;
 }
 
+std::string unknown_key_text(const std::string& name) {
+  const std::string nearest = nearest_known_key(name);
+  if (nearest.empty()) {
+    const std::size_t dot = name.rfind('.');
+    return fmt::format("unknown key '{}'; known there are {}", name,
+                       keys_of(dot == std::string::npos ? "" : name.substr(0, dot)));
+  }
+  const Option* const known = find_option(nearest);
+  return fmt::format("unknown key '{}'; the nearest known key is '{}' ({})", name, nearest,
+                     known ? allowed_text(*known) : "a mapping with the keys " + keys_of(nearest));
+}
+
 template <typename T>
 std::optional<T> number_from(const std::string& text) {
   T value{};
@@ -137,12 +149,7 @@ class Reader {
     } else if (is_section(entry.name)) {
       read_section(entry.name, entry.value, place_of);
     } else {
-      const std::string nearest = nearest_known_key(entry.name);
-      const Option* known = find_option(nearest);
-      problems_.push_back(
-          {place_of(entry.key),
-           fmt::format("unknown key '{}'; the nearest known key is '{}' ({})", entry.name, nearest,
-                       known ? allowed_text(*known) : "a mapping with the keys " + keys_of(nearest))});
+      problems_.push_back({place_of(entry.key), unknown_key_text(entry.name)});
     }
   }
 

@@ -52,7 +52,7 @@ void check_sliding(const DrafterConfig& drafter, Findings& findings) {
                                                            "'drafter.layers' is {}",
                                                            types.size(), drafter.layers)});
   }
-  const bool slides = std::find(types.begin(), types.end(), LayerKind::sliding) != types.end();
+  const bool slides = has_sliding_layer(drafter);
   if (slides && !drafter.sliding_window) {
     findings.push_back({"drafter.layer_types",
                         "'drafter.layer_types' has a sliding_attention layer: set "
@@ -62,6 +62,11 @@ void check_sliding(const DrafterConfig& drafter, Findings& findings) {
     findings.push_back({"drafter.sliding_window",
                         "'drafter.sliding_window' is set, but no entry of "
                         "'drafter.layer_types' is sliding_attention"});
+  }
+  if (!slides && drafter.is_causal.value_or(false)) {
+    findings.push_back({"drafter.is_causal",
+                        "'drafter.is_causal' is true, but no entry of 'drafter.layer_types' is "
+                        "sliding_attention, and only such layers are causal: leave it out"});
   }
   if (drafter.sliding_window && *drafter.sliding_window < drafter.block_size) {
     findings.push_back({"drafter.sliding_window", fmt::format("'drafter.sliding_window' is {}, which must be "
@@ -153,6 +158,25 @@ void check_distillation(const LossConfig& loss, Findings& findings) {
                         "'train.loss.distill' is defined for the dflash loss only: set its weight to 0, or "
                         "'train.loss.type' to dflash"});
   }
+  if (loss.distill.weight == 0 && loss.distill.temperature != DistillConfig{}.temperature) {
+    findings.push_back({"train.loss.distill.temperature",
+                        "'train.loss.distill.temperature' is set, but 'train.loss.distill.weight' is 0 and "
+                        "nothing is distilled: set the weight too, or leave 'temperature' out"});
+  }
+}
+
+// Scale and schedule may stand at their defaults, as they do in a saved configuration.
+void check_noise(const NoiseConfig& noise, Findings& findings) {
+  if (noise.type != NoiseKind::none) return;
+  const auto find = [&](const char* key) {
+    findings.push_back(
+        {fmt::format("train.noise.{}", key),
+         fmt::format("'train.noise.{}' is set, but 'train.noise.type' is none: set the type to "
+                     "uniform or gaussian, or leave '{}' out",
+                     key, key)});
+  };
+  if (noise.scale != NoiseConfig{}.scale) find("scale");
+  if (noise.schedule != NoiseConfig{}.schedule) find("schedule");
 }
 
 void check_role(const std::string& option, const std::vector<std::string>& devices, Findings& findings) {
@@ -191,6 +215,7 @@ std::vector<ConfigFinding> check_config(const RunConfig& config) {
   check_budget(config, findings);
   check_loss(config.train.loss, findings);
   check_distillation(config.train.loss, findings);
+  check_noise(config.train.noise, findings);
   check_role("devices.targets", config.devices.targets, findings);
   check_role("devices.drafters", config.devices.drafters, findings);
   return findings;

@@ -9,6 +9,7 @@
 #include "app/commands.h"
 #include "base/error.h"
 #include "data/conversations.h"
+#include "data/file.h"
 #include "generate/evaluate.h"
 
 namespace draftsmith {
@@ -43,6 +44,8 @@ int run_eval(const EvalArguments& arguments) {
   check_sampling(arguments.sampling);
   const DecodingPaths paths = find_decoding_paths(arguments.decoding);
   const fs::path file = conversations_file(arguments, paths);
+  const fs::path output = output_file(arguments, paths);
+  if (!output.empty()) check_writable(output);
   const DecodingModels models = load_decoding_models(arguments.decoding, paths);
   const Corpus corpus = read_conversations({.file = file,
                                             .tokenizer = models.tokenizer,
@@ -64,7 +67,6 @@ int run_eval(const EvalArguments& arguments) {
             << std::flush;
   const EvaluationReport report = evaluate_drafter(*decoder, run);
   print_evaluation(std::cout, report);
-  const fs::path output = output_file(arguments, paths);
   if (!output.empty()) {
     write_evaluation(output, report);
     std::cout << "written to " << output.string() << "\n";

@@ -107,7 +107,8 @@ std::vector<Option> drafter_options() {
           "drafter.sliding_window", {2, 1 << 24}, "positions that a sliding layer sees, its own included",
           [](auto& run) -> auto& { return run.drafter.sliding_window; }),
       declare(
-          "drafter.is_causal", "whether a sliding layer is causal inside the block",
+          "drafter.is_causal",
+          "whether sliding layers are causal inside the block; auto: true, and false without any",
           [](auto& run) -> auto& { return run.drafter.is_causal; }),
       integer(
           "drafter.mask_token_id", {0, 1 << 24},

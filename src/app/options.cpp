@@ -168,7 +168,7 @@ std::string nearest_known_key(std::string_view name) {
       consider(section);
     }
   }
-  return nearest;
+  return is_near(least, split_name(name).key.size()) ? nearest : "";
 }
 
 }  // namespace draftsmith

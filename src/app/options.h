@@ -66,8 +66,8 @@ std::string scalar_text(const OptionScalar& scalar);
 // Name, default, allowed values and help of every option, a line or two each.
 std::string option_reference();
 
-// The option or section whose name is nearest to `name`, which is none of them. A key in the same section
-// is preferred to an equally near one elsewhere.
+// The option or section whose name is nearest to `name`, which is none of them; empty when none is near. A key in
+// the same section is preferred to an equally near one elsewhere.
 std::string nearest_known_key(std::string_view name);
 
 }  // namespace draftsmith

@@ -7,13 +7,16 @@
 #include "train/plan.h"
 #include "train/report.h"
 #include "train/resolve.h"
+#include "train/warm_start.h"
 
 namespace draftsmith {
 
 int run_plan(const PlanArguments& arguments) {
   RunConfig config = load_config({.path = arguments.config, .overrides = arguments.overrides});
   config.train.compute = resolve_compute(config.train.compute);
-  const RunPlan plan = plan_run(config, load_run_inputs(config));
+  const RunInputs inputs = load_run_inputs(config);
+  if (!config.drafter.init.empty()) check_initial_drafter(config.drafter.init, inputs.shapes.drafter);
+  const RunPlan plan = plan_run(config, inputs);
   fmt::print("{}", plan_text(plan, arguments.verbose ? PlanDetail::memory_and_products : PlanDetail::memory));
   const std::int64_t available = this_machine().available_bytes;
   const bool fits = plan.total_bytes() <= available;

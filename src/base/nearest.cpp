@@ -19,6 +19,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+bool is_near(std::size_t distance, std::size_t length) { return distance <= (length + 1) / 3; }
+
 std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& candidates,
                                        std::size_t count) {
   std::vector<std::pair<std::size_t, std::size_t>> ranked;  // distance, index

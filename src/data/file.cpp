@@ -116,6 +116,12 @@ void atomic_write_file(const std::filesystem::path& path, std::string_view conte
   file.commit();
 }
 
+void check_writable(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path))
+    throw Error(fmt::format("{}: expected the name of a file to write, found a folder", path.string()));
+  const AtomicFile file(path);
+}
+
 std::string read_text_file(const std::filesystem::path& path) {
   const MappedFile file(path);
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};

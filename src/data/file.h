@@ -52,6 +52,9 @@ class AtomicFile {
 // Replaces `path` by `contents` in one step: readers see the old file or the new one, also after a crash.
 void atomic_write_file(const std::filesystem::path& path, std::string_view contents);
 
+// Throws Error where atomic_write_file(path) would: for asking before long work. Leaves nothing.
+void check_writable(const std::filesystem::path& path);
+
 std::string read_text_file(const std::filesystem::path& path);
 
 // Make a file's bytes, or a folder's names, durable.

@@ -47,7 +47,7 @@ DrafterShape resolve_drafter(const DrafterConfig& config, const TargetShape& tar
   shape.layer_kinds = config.layer_types;
   if (shape.layer_kinds.empty()) shape.layer_kinds.assign(config.layers, LayerKind::full);
   shape.sliding_window = config.sliding_window.value_or(0);
-  shape.causal_in_sliding_layers = config.is_causal;
+  shape.causal_in_sliding_layers = config.is_causal.value_or(true);
   check_drafter_shape(shape);
   return shape;
 }

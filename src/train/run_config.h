@@ -51,9 +51,9 @@ struct DrafterConfig {
   bool attention_bias = false;
   std::vector<LayerKind> layer_types;          // one a layer; empty: all full
   std::optional<std::int64_t> sliding_window;  // positions seen, the query's own among them
-  bool is_causal = true;                       // within the block, in sliding layers only
-  std::optional<std::int64_t> mask_token_id;   // the tokenizer's mask token
-  std::string init;                            // a drafter's folder to begin with; empty: random weights
+  std::optional<bool> is_causal;              // within the block, in sliding layers: true; false without them
+  std::optional<std::int64_t> mask_token_id;  // the tokenizer's mask token
+  std::string init;                           // a drafter's folder to begin with; empty: random weights
 };
 
 struct DataConfig {
@@ -145,7 +145,9 @@ struct RunConfig {
 // supervised offsets, (block_size - 1) / 2 rounded half up, which is what 8 and 10 follow too.
 double default_gamma(std::int64_t block_size);
 
-// Fills train.steps, and gamma or alpha of the loss, where they are left to the rule.
+bool has_sliding_layer(const DrafterConfig& drafter);
+
+// Fills train.steps, gamma or alpha of the loss, and is_causal, where they are left to the rule.
 void fill_derived_defaults(RunConfig& config);
 
 }  // namespace draftsmith

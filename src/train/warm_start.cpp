@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "data/drafter_folder.h"
 #include "model/drafter_loader.h"
 
 namespace draftsmith {
@@ -50,18 +51,26 @@ std::vector<std::string> differences(const DrafterShape& wanted, const DrafterSh
   return all.lines();
 }
 
+void refuse_differences(const std::filesystem::path& folder, const DrafterShape& wanted,
+                        const DrafterShape& found) {
+  const std::vector<std::string> different = differences(wanted, found);
+  if (different.empty()) return;
+  throw Error(
+      fmt::format("drafter.init: the drafter in {} is another than this run trains:\n{}\n"
+                  "Set these options to what the folder has, or begin without drafter.init",
+                  folder.string(), fmt::join(different, "\n")));
+}
+
 }  // namespace
+
+void check_initial_drafter(const std::filesystem::path& folder, const DrafterShape& shape) {
+  refuse_differences(folder, shape, drafter_shape(DrafterFolder(folder).config()));
+}
 
 void load_initial_weights(const std::filesystem::path& folder, const DrafterShape& shape,
                           Vector<float> master) {
   const LoadedDrafter loaded = load_drafter(folder);
-  const std::vector<std::string> different = differences(shape, loaded.shape);
-  if (!different.empty()) {
-    throw Error(
-        fmt::format("drafter.init: the drafter in {} is another than this run trains:\n{}\n"
-                    "Set these options to what the folder has, or begin without drafter.init",
-                    folder.string(), fmt::join(different, "\n")));
-  }
+  refuse_differences(folder, shape, loaded.shape);
   DRAFTSMITH_CHECK(static_cast<std::int64_t>(loaded.weights.size()) == master.size,
                    "equal shapes have one table");
   std::copy(loaded.weights.begin(), loaded.weights.end(), master.begin());

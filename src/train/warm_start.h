@@ -8,6 +8,9 @@
 
 namespace draftsmith {
 
+// Throws what load_initial_weights() would, but for values: reads the configuration and the headers alone.
+void check_initial_drafter(const std::filesystem::path& folder, const DrafterShape& shape);
+
 // Reads the folder's weights into `master`, the flat range of the drafter's weight table. Throws Error naming every
 // option in which the folder's drafter is another than `shape`; only the block size may differ.
 void load_initial_weights(const std::filesystem::path& folder, const DrafterShape& shape,

@@ -87,6 +87,29 @@ TEST(CommandLine, WrongUsageIsExitCodeTwoAndSaysWhatToTry) {
   EXPECT_THAT(outcome.err, HasSubstr("--fast"));
 }
 
+TEST(CommandLine, AWordThatIsNearNoCommandGetsNoHint) {
+  const Outcome outcome = type({"banana"});
+  EXPECT_EQ(outcome.code, kExitUsage);
+  EXPECT_THAT(outcome.err, HasSubstr("there is no command 'banana'. All of them: devices, "));
+}
+
+TEST(CommandLine, NumbersAreWholeAndInTheirRange) {
+  struct Case {
+    const char *command, *option, *value, *expected;
+  };
+  for (const Case& one : {Case{"eval", "--seed", "-1", "from 0 to 18446744073709551615, found -1"},
+                          Case{"generate", "--seed", "18446744073709551616", "found 18446744073709551616"},
+                          Case{"generate", "--seed", "1.5", "found 1.5"},
+                          Case{"eval", "--conversations", "0", "from 1 to 1000000000, found 0"},
+                          Case{"eval", "--conversations", "-3", "found -3"},
+                          Case{"eval", "--max-new-tokens", "0", "from 1 to 1048576, found 0"},
+                          Case{"generate", "--threads", "4294967297", "from 1 to 1024, found 4294967297"}}) {
+    const Outcome outcome = type({one.command, "folder", std::string(one.option) + "=" + one.value});
+    EXPECT_EQ(outcome.code, kExitUsage) << one.option << one.value;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(one.option), HasSubstr(one.expected)));
+  }
+}
+
 TEST(CommandLine, AnErrorIsExitCodeOneAndItsMessage) {
   const Outcome outcome = type({"inspect", "no/such/folder"});
   EXPECT_EQ(outcome.code, kExitError);

@@ -94,6 +94,26 @@ TEST(ConfigCheck, GammaBelongsToDflashAndAlphaToDpace) {
       IsEmpty());
 }
 
+TEST(ConfigCheck, AnOptionWithoutEffectIsNotPassedOver) {
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.train.noise.scale = 0.3; }),
+              HasSubstr("'train.noise.scale' is set, but 'train.noise.type' is none"));
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.train.noise.schedule = NoiseSchedule::linear; }),
+              HasSubstr("'train.noise.schedule' is set, but 'train.noise.type' is none"));
+  EXPECT_THAT(findings_after([](RunConfig& run) {
+                run.train.noise = {
+                    .type = NoiseKind::uniform, .scale = 0.3, .schedule = NoiseSchedule::linear};
+              }),
+              IsEmpty());
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.train.loss.distill.temperature = 2; }),
+              HasSubstr("'train.loss.distill.temperature' is set, but 'train.loss.distill.weight' is 0"));
+  EXPECT_THAT(
+      findings_after([](RunConfig& run) { run.train.loss.distill = {.weight = 0.5, .temperature = 2}; }),
+      IsEmpty());
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.drafter.is_causal = true; }),
+              HasSubstr("'drafter.is_causal' is true, but no entry of 'drafter.layer_types' is sliding"));
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.drafter.is_causal = false; }), IsEmpty());
+}
+
 TEST(ConfigCheck, HeadsMustDivide) {
   EXPECT_THAT(findings_after([](RunConfig& run) { run.drafter.query_heads = 4, run.drafter.kv_heads = 3; }),
               HasSubstr("'drafter.kv_heads' is 3, which must divide 'drafter.query_heads', 4"));

@@ -144,6 +144,15 @@ TEST(Config, TheSavedFormReadsBackToTheSameConfiguration) {
   EXPECT_EQ(save_resolved(again), save_resolved(config));
 }
 
+// What config.yaml says is what the export says.
+TEST(Config, CausalityIsResolvedByTheKindsOfLayers) {
+  EXPECT_EQ(parse(kShortest).drafter.is_causal, false);
+  EXPECT_EQ(parse(save_resolved(parse(kShortest))).drafter.is_causal, false);
+  const std::string sliding =
+      kShortest + "drafter: {layers: 1, layer_types: [sliding_attention], sliding_window: 64}\n";
+  EXPECT_EQ(parse(sliding).drafter.is_causal, true);
+}
+
 TEST(Config, ASavedDpaceConfigurationIsNotRefusedForItsGamma) {
   const RunConfig config = parse(kShortest + "train: {loss: {type: dpace}}\n");
   EXPECT_EQ(save_resolved(parse(save_resolved(config))), save_resolved(config));
@@ -155,6 +164,10 @@ TEST(Config, AnUnknownKeyNamesItsPlaceAndTheNearestKeyWithItsRange) {
       StrEq(
           "run.yaml:5:3: unknown key 'train.stepz'; the nearest known key is 'train.steps' (an integer from "
           "1 to 1000000000, or auto)"));
+  EXPECT_THAT(refusal_of_line("train: {banana: 1}"),
+              HasSubstr("unknown key 'train.banana'; known there are steps, epochs, context_tokens"));
+  EXPECT_THAT(refusal_of_line("banana: 1"),
+              HasSubstr("unknown key 'banana'; known there are target, drafter"));
   EXPECT_THAT(refusal_of_line("ouptut: x"),
               HasSubstr("run.yaml:4:1: unknown key 'ouptut'; the nearest known key is "
                         "'output' (text)"));

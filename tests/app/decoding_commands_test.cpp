@@ -203,5 +203,19 @@ TEST_F(DecodingCommands, WhatDoesNotFitIsRefused) {
                "cuda:0");
 }
 
+TEST_F(DecodingCommands, EvalRefusesAnOutputThatCannotBeWrittenBeforeItDecodes) {
+  const std::string nowhere = folder_.path() / "missing" / "eval.json";
+  for (const auto& [output, expected] :
+       {std::pair<std::string, std::string>{folder_.path(),
+                                            "expected the name of a file to write, found a folder"},
+        {nowhere, "cannot create: No such file or directory"}}) {
+    const Outcome outcome = type({"eval", drafter(), "--target", target(), "--data", kDemo / "eval.jsonl",
+                                  "--conversations", "1", "--output", output});
+    EXPECT_EQ(outcome.code, kExitError);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(output), HasSubstr(expected)));
+    EXPECT_THAT(outcome.out, testing::IsEmpty());
+  }
+}
+
 }  // namespace
 }  // namespace draftsmith

@@ -36,7 +36,7 @@ TEST(Options, EachSetsItsOwnMemberOnly) {
     OptionValue value = option.get(config);
     switch (option.type) {
       case ValueType::flag:
-        value = {!std::get<bool>(value.front())};
+        value = {value.empty() || !std::get<bool>(value.front())};
         break;
       case ValueType::integer:
         value = {option.integers.most};

@@ -149,6 +149,23 @@ TEST(SpoiltRun, ADrafterThatCannotBeServedIsRefusedBeforeDecoding) {
   EXPECT_THAT(generate({"--prompt", "Hi"}), AllOf(HasSubstr("model.safetensors"), HasSubstr("not finite")));
 }
 
+TEST(SpoiltRun, PlanChecksTheDrafterToBeginWith) {
+  const Scene scene;
+  ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);
+  const auto plan = [&](const std::string& init, const std::string& more) {
+    return type({"plan", run_yaml(scene), "drafter.init=" + init, more});
+  };
+  const std::string exported = run_folder(scene).exported().string();
+  EXPECT_EQ(plan(exported, "drafter.intermediate=64").code, kExitDone);
+  const Outcome other = plan(exported, "drafter.intermediate=32");
+  EXPECT_EQ(other.code, kExitError);
+  EXPECT_THAT(other.err,
+              AllOf(HasSubstr("drafter.init"), HasSubstr("drafter.intermediate: 32 here, 64 there")));
+  const Outcome nowhere = plan("nowhere", "drafter.intermediate=64");
+  EXPECT_EQ(nowhere.code, kExitError);
+  EXPECT_THAT(nowhere.err, HasSubstr("nowhere"));
+}
+
 // A checkpoint that is whole by its checksums and yet belongs to another drafter.
 TEST(SpoiltRun, ACheckpointOfOtherShapesIsNamed) {
   const Scene scene;
