@@ -200,13 +200,13 @@ void Drafter<T>::layer_backward(Launcher<T>& launch, const DrafterBackward<T>& p
       .keys = gradients.keys.slice_columns(index * kv, kv),
       .values = gradients.key_value.slice_columns(index * 2 * kv + kv, kv)};
   layer.backward(launch, weights, pass.rope, context, pass.batch, saved, gradients.layer, gradients.residual,
-                 context_gradient, pass.weight_gradients.layers[index]);
+                 context_gradient, pass.weight_gradients.layers[index], pass.write);
   if (index > 0) {
     layer.project_backward(launch, weights, saved, gradients.layer, gradients.residual,
-                           pass.weight_gradients.layers[index]);
+                           pass.weight_gradients.layers[index], pass.write);
   } else {
     FirstLayerEntry<T>(shape_).backward(launch, weights, gradients.layer, pass.activations.first,
-                                        gradients.first, pass.weight_gradients.layers[0]);
+                                        gradients.first, pass.weight_gradients.layers[0], pass.write);
   }
 }
 
@@ -227,7 +227,9 @@ void Drafter<T>::context_backward(Launcher<T>& launch, const DrafterBackward<T>&
                                    .grad_weight = weight_gradients.layers[i].key_norm,
                                    .head_dim = shape_.head_dim});
   }
-  launch(linear_weight_gradient<T>(gradients.key_value, context.normed, weight_gradients.all_key_value));
+  // The layers' segments have written theirs.
+  launch(linear_weight_gradient<T>(gradients.key_value, context.normed, weight_gradients.all_key_value,
+                                   GradientWrite::add));
   add_bias_gradient<T>(launch, gradients.key_value, weight_gradients.all_key_value_bias);
   launch(linear_input_gradient<T>(gradients.key_value, pass.weights.all_key_value, gradients.normed));
   launch(RmsNormBackward<T>{.sum = context.projected,
@@ -236,7 +238,7 @@ void Drafter<T>::context_backward(Launcher<T>& launch, const DrafterBackward<T>&
                             .grad_output = gradients.normed,
                             .grad_sum = gradients.normed,
                             .grad_weight = weight_gradients.hidden_norm});
-  launch(linear_weight_gradient<T>(gradients.normed, pass.features, weight_gradients.fc));
+  launch(linear_weight_gradient<T>(gradients.normed, pass.features, weight_gradients.fc, pass.write));
 }
 
 template DrafterContext<float> carve_drafter_context(Carver&, const DrafterShape&, std::int64_t);

@@ -86,6 +86,7 @@ struct DrafterBackward {
   const DrafterActivations<T>& activations;
   const DrafterGradients<T>& gradients;
   const DrafterWeights<float>& weight_gradients;
+  GradientWrite write;  // of matrices; the gradients of vectors are always added to
 };
 
 template <typename T>

@@ -38,14 +38,14 @@ template <typename T>
 void FirstLayerEntry<T>::backward(Launcher<T>& launch, const LayerWeights<const T>& weights,
                                   const LayerScratch<T>& scratch, const DistinctRows<T>& rows,
                                   const DistinctRows<T>& gradients,
-                                  const LayerWeights<float>& weight_gradients) const {
+                                  const LayerWeights<float>& weight_gradients, GradientWrite write) const {
   const std::int64_t block_size = shape_.block_size;
   launch(FoldBlockRows<T>{.input = scratch.query, .block_size = block_size, .distinct = gradients.query});
   launch(FoldBlockRows<T>{
       .input = scratch.key_value, .block_size = block_size, .distinct = gradients.key_value});
-  launch(linear_weight_gradient<T>(gradients.query, rows.normed, weight_gradients.query));
+  launch(linear_weight_gradient<T>(gradients.query, rows.normed, weight_gradients.query, write));
   add_bias_gradient<T>(launch, gradients.query, weight_gradients.query_bias);
-  launch(linear_weight_gradient<T>(gradients.key_value, rows.normed, weight_gradients.key_value));
+  launch(linear_weight_gradient<T>(gradients.key_value, rows.normed, weight_gradients.key_value, write));
   add_bias_gradient<T>(launch, gradients.key_value, weight_gradients.key_value_bias);
   launch(linear_input_gradient<T>(gradients.query, weights.query, gradients.normed));
   Matmul<T> from_keys = linear_input_gradient<T>(gradients.key_value, weights.key_value, gradients.normed);

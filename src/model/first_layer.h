@@ -34,11 +34,12 @@ class FirstLayerEntry {
   void forward(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerSaved<T>& saved,
                const DistinctRows<T>& rows) const;
 
-  // From scratch.query and scratch.key_value to weight gradients, which are added to. `gradients` are of
+  // From scratch.query and scratch.key_value to weight gradients, which are added to, but for those of matrices
+  // when `write` says so. `gradients` are of
   // `rows`; all but inverse_rms are written.
   void backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerScratch<T>& scratch,
                 const DistinctRows<T>& rows, const DistinctRows<T>& gradients,
-                const LayerWeights<float>& weight_gradients) const;
+                const LayerWeights<float>& weight_gradients, GradientWrite write) const;
 
  private:
   const DrafterShape& shape_;

@@ -124,12 +124,13 @@ void DrafterLayer<T>::attention_forward(Launcher<T>& launch, const LayerWeights<
 template <typename T>
 void DrafterLayer<T>::mlp_backward(Launcher<T>& launch, const LayerWeights<const T>& weights,
                                    const LayerSaved<T>& saved, const LayerScratch<T>& scratch,
-                                   Matrix<T> residual, const LayerWeights<float>& weight_gradients) const {
-  launch(linear_weight_gradient<T>(residual, saved.activated, weight_gradients.down));
+                                   Matrix<T> residual, const LayerWeights<float>& weight_gradients,
+                                   GradientWrite write) const {
+  launch(linear_weight_gradient<T>(residual, saved.activated, weight_gradients.down, write));
   launch(linear_input_gradient<T>(residual, weights.down, scratch.activated));
   launch(SwigluBackward<T>{
       .gate_up = saved.gate_up, .grad_output = scratch.activated, .grad_gate_up = scratch.gate_up});
-  launch(linear_weight_gradient<T>(scratch.gate_up, saved.middle_normed, weight_gradients.gate_up));
+  launch(linear_weight_gradient<T>(scratch.gate_up, saved.middle_normed, weight_gradients.gate_up, write));
   launch(linear_input_gradient<T>(scratch.gate_up, weights.gate_up, scratch.normed));
   launch(RmsNormBackward<T>{.sum = saved.middle,
                             .weight = weights.post_attention_norm,
@@ -192,10 +193,10 @@ void DrafterLayer<T>::backward(Launcher<T>& launch, const LayerWeights<const T>&
                                const RopeTable& rope, const LayerContext<T>& context, const MicroBatch& batch,
                                const LayerSaved<T>& saved, const LayerScratch<T>& scratch, Matrix<T> residual,
                                const ContextGradient& context_gradient,
-                               const LayerWeights<float>& weight_gradients) const {
-  mlp_backward(launch, weights, saved, scratch, residual, weight_gradients);
+                               const LayerWeights<float>& weight_gradients, GradientWrite write) const {
+  mlp_backward(launch, weights, saved, scratch, residual, weight_gradients, write);
 
-  launch(linear_weight_gradient<T>(residual, saved.attention, weight_gradients.output));
+  launch(linear_weight_gradient<T>(residual, saved.attention, weight_gradients.output, write));
   add_bias_gradient<T>(launch, residual, weight_gradients.output_bias);
   launch(linear_input_gradient<T>(residual, weights.output, scratch.attention));
   attention_backward(launch, weights, rope, context, batch, saved, scratch, context_gradient,
@@ -205,11 +206,11 @@ void DrafterLayer<T>::backward(Launcher<T>& launch, const LayerWeights<const T>&
 template <typename T>
 void DrafterLayer<T>::project_backward(Launcher<T>& launch, const LayerWeights<const T>& weights,
                                        const LayerSaved<T>& saved, const LayerScratch<T>& scratch,
-                                       Matrix<T> residual,
-                                       const LayerWeights<float>& weight_gradients) const {
-  launch(linear_weight_gradient<T>(scratch.query, saved.normed, weight_gradients.query));
+                                       Matrix<T> residual, const LayerWeights<float>& weight_gradients,
+                                       GradientWrite write) const {
+  launch(linear_weight_gradient<T>(scratch.query, saved.normed, weight_gradients.query, write));
   add_bias_gradient<T>(launch, scratch.query, weight_gradients.query_bias);
-  launch(linear_weight_gradient<T>(scratch.key_value, saved.normed, weight_gradients.key_value));
+  launch(linear_weight_gradient<T>(scratch.key_value, saved.normed, weight_gradients.key_value, write));
   add_bias_gradient<T>(launch, scratch.key_value, weight_gradients.key_value_bias);
   launch(linear_input_gradient<T>(scratch.query, weights.query, scratch.normed));
   Matmul<T> from_keys = linear_input_gradient<T>(scratch.key_value, weights.key_value, scratch.normed);

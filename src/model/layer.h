@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "kernels/launcher.h"
+#include "model/linear.h"
 #include "model/micro_batch.h"
 #include "model/shape.h"
 #include "model/weights.h"
@@ -89,16 +90,16 @@ class DrafterLayer {
 
   // residual: on entry the gradient of the layer's output, on return what of it passes the entry by: the
   // gradient of m. scratch.query and scratch.key_value then hold the gradients of the entry's products. Weight
-  // gradients are added to.
+  // gradients are added to, but for those of matrices when `write` says so.
   void backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
                 const LayerContext<T>& context, const MicroBatch& batch, const LayerSaved<T>& saved,
                 const LayerScratch<T>& scratch, Matrix<T> residual, const ContextGradient& context_gradient,
-                const LayerWeights<float>& weight_gradients) const;
+                const LayerWeights<float>& weight_gradients, GradientWrite write) const;
 
   // The entry's: from scratch.query and scratch.key_value; makes residual the gradient of the input x.
   void project_backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerSaved<T>& saved,
                         const LayerScratch<T>& scratch, Matrix<T> residual,
-                        const LayerWeights<float>& weight_gradients) const;
+                        const LayerWeights<float>& weight_gradients, GradientWrite write) const;
 
  private:
   AttentionShape attention_shape() const;
@@ -112,7 +113,7 @@ class DrafterLayer {
                           const LayerWeights<float>& weight_gradients) const;
   void mlp_backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerSaved<T>& saved,
                     const LayerScratch<T>& scratch, Matrix<T> residual,
-                    const LayerWeights<float>& weight_gradients) const;
+                    const LayerWeights<float>& weight_gradients, GradientWrite write) const;
 
   const DrafterShape& shape_;
   const std::int64_t index_;

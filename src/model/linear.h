@@ -17,12 +17,19 @@ Matmul<T> linear_input_gradient(Matrix<const T> grad_output, Matrix<const T> wei
   return {.form = MatmulForm::nn, .left = grad_output, .right = weight, .output = grad_input};
 }
 
-// The gradient of its weight, added to: grad_weight += grad_output^T input.
+// Whether the gradient of a matrix is added to or written: the first micro-batch of a step writes it, which
+// saves clearing and reading it.
+enum class GradientWrite { add, overwrite };
+
+// The gradient of its weight: grad_weight (+)= grad_output^T input.
 template <typename T>
 Matmul<T, float> linear_weight_gradient(Matrix<const T> grad_output, Matrix<const T> input,
-                                        Matrix<float> grad_weight) {
-  return {
-      .form = MatmulForm::tn, .left = grad_output, .right = input, .output = grad_weight, .accumulate = true};
+                                        Matrix<float> grad_weight, GradientWrite write) {
+  return {.form = MatmulForm::tn,
+          .left = grad_output,
+          .right = input,
+          .output = grad_weight,
+          .accumulate = write == GradientWrite::add};
 }
 
 template <typename T>

@@ -9,17 +9,20 @@ namespace draftsmith {
 
 template <typename T>
 DeviceThread<T>::DeviceThread(const Device& device, const DeviceRoles& roles, const RunShapes& shapes,
-                              const OptimizerConfig& optimizer, std::uint64_t seed)
+                              const TrainConfig& train)
     : device_(device),
       roles_(roles),
       shapes_(shapes),
-      optimizer_(optimizer),
+      optimizer_(train.optimizer),
       times_{.name = device.name.text()} {
   const Kernels<T>& kernels = kernels_of<T>(device_);
   if (roles.target) target_.emplace(device_, kernels, shapes);
   if (roles.drafter) {
     drafter_.emplace(device_, kernels,
-                     DrafterSettings{.shapes = shapes, .optimizer = optimizer, .seed = seed});
+                     DrafterSettings{.shapes = shapes,
+                                     .optimizer = train.optimizer,
+                                     .seed = static_cast<std::uint64_t>(train.seed),
+                                     .accumulate = train.accumulate});
   }
 }
 
@@ -165,6 +168,7 @@ bool DeviceThread<T>::train(const PipelineLinks& links) {
     drafter_->forward((item.step - 1) * plan.step_micro_batches + item.part,
                       plan.last_step * plan.step_micro_batches);
   }
+  if (empty && last_of_step) drafter_->skip_backward();
   for (std::int64_t segment = 0; segment < drafter_->backward_segments(); ++segment) {
     if (!empty) drafter_->backward_segment(segment);
     if (last_of_step && !exchange_completed(links.collective, segment)) return false;

@@ -57,7 +57,7 @@ template <typename T>
 class DeviceThread {
  public:
   DeviceThread(const Device& device, const DeviceRoles& roles, const RunShapes& shapes,
-               const OptimizerConfig& optimizer, std::uint64_t seed);
+               const TrainConfig& train);
 
   // Main thread, in this order. measure() prepares every product, by `choices` and adding to them, and counts
   // the memory, and is all that a plan needs; carve() allocates it; load() reads weights.

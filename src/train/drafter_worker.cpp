@@ -28,6 +28,7 @@ DrafterWorker<T>::DrafterWorker(const Device& device, const Kernels<T>& kernels,
     : shapes_(settings.shapes),
       optimizer_(settings.optimizer),
       seed_(settings.seed),
+      accumulates_(settings.accumulate > 1),
       table_(drafter_weight_table(shapes_.drafter)),
       complete_(complete_ranges(shapes_.drafter, table_)),
       drafter_(shapes_.drafter, shapes_.recompute),
@@ -102,6 +103,9 @@ template <typename T>
 void DrafterWorker<T>::launch_everything() {
   launch_noise(0, 1);
   launch_step();
+  if (accumulates_) {
+    for (std::int64_t i = 0; i < backward_segments(); ++i) launch_backward_segment(i, GradientWrite::add);
+  }
   launch_loss_chunk(LossPass::forward_only, 0);
   launch_begin_step();
   launch_update();
@@ -114,7 +118,7 @@ void DrafterWorker<T>::launch_step() {
   for (std::int64_t chunk = 0; chunk < counts_.loss_chunks; ++chunk) {
     launch_loss_chunk(LossPass::with_gradient, chunk);
   }
-  for (std::int64_t i = 0; i < backward_segments(); ++i) launch_backward_segment(i);
+  for (std::int64_t i = 0; i < backward_segments(); ++i) launch_backward_segment(i, GradientWrite::overwrite);
 }
 
 template <typename T>
@@ -140,13 +144,21 @@ void DrafterWorker<T>::capture() {
     graphs_.evaluation_chunks.push_back(
         captured([=, this] { launch_loss_chunk(LossPass::forward_only, chunk); }));
   }
-  for (std::int64_t segment = 0; segment < backward_segments(); ++segment) {
-    graphs_.backward_segments.push_back(captured([=, this] { launch_backward_segment(segment); }));
-  }
+  graphs_.first_backward = capture_backward(GradientWrite::overwrite);
+  if (accumulates_) graphs_.later_backward = capture_backward(GradientWrite::add);
   graphs_.update = captured([this] {
     launch_update();
     receive_update();
   });
+}
+
+template <typename T>
+std::vector<Graph> DrafterWorker<T>::capture_backward(GradientWrite write) {
+  std::vector<Graph> graphs;
+  for (std::int64_t segment = 0; segment < backward_segments(); ++segment) {
+    graphs.push_back(Graph::capture(stream(), [=, this] { launch_backward_segment(segment, write); }));
+  }
+  return graphs;
 }
 
 template <typename T>
@@ -178,11 +190,12 @@ template <typename T>
 void DrafterWorker<T>::begin_step() {
   std::fill(host_.counted.begin(), host_.counted.end(), 0.0);
   graphs_.begin_step.replay(stream());
+  gradient_is_stale_ = true;
 }
 
 template <typename T>
 void DrafterWorker<T>::launch_begin_step() {
-  launch_(FillZero{bytes_of(state_.gradient)});
+  launch_(FillZero{bytes_of(state_.gradient.slice(table_.decayed, table_.size - table_.decayed))});
   launch_(FillZero{bytes_of(sums_)});
 }
 
@@ -234,7 +247,7 @@ void DrafterWorker<T>::forward(std::int64_t number, std::int64_t total) {
 }
 
 template <typename T>
-void DrafterWorker<T>::launch_backward_segment(std::int64_t segment) {
+void DrafterWorker<T>::launch_backward_segment(std::int64_t segment, GradientWrite write) {
   drafter_.backward_segment(launch_,
                             {.weights = weights_,
                              .rope = rope_.table(),
@@ -242,13 +255,22 @@ void DrafterWorker<T>::launch_backward_segment(std::int64_t segment) {
                              .batch = inputs_.batch.batch,
                              .activations = activations_,
                              .gradients = gradients_,
-                             .weight_gradients = weight_gradients_},
+                             .weight_gradients = weight_gradients_,
+                             .write = write},
                             segment);
 }
 
 template <typename T>
 void DrafterWorker<T>::backward_segment(std::int64_t segment) {
-  graphs_.backward_segments[segment].replay(stream());
+  (gradient_is_stale_ ? graphs_.first_backward : graphs_.later_backward)[segment].replay(stream());
+  if (segment + 1 == backward_segments()) gradient_is_stale_ = false;
+}
+
+template <typename T>
+void DrafterWorker<T>::skip_backward() {
+  if (!gradient_is_stale_) return;
+  launch_(FillZero{bytes_of(state_.gradient.slice(0, table_.decayed))});
+  gradient_is_stale_ = false;
 }
 
 template <typename T>

@@ -28,7 +28,8 @@ namespace draftsmith {
 struct DrafterSettings {
   const RunShapes& shapes;
   OptimizerConfig optimizer;
-  std::uint64_t seed = 0;  // of the noise
+  std::uint64_t seed = 0;       // of the noise
+  std::int64_t accumulate = 1;  // micro-batches of a step
 };
 
 template <typename T>
@@ -59,12 +60,14 @@ class DrafterWorker {
   // Forward and loss of the staged batch, with the run's noise on its features: `number` is the micro-batch's among all
   // of the run's, of `total`. Adds to the sums and leaves what backward needs.
   void forward(std::int64_t number, std::int64_t total);
-  // The parts of backward, to be called in order; they add to the gradient (Drafter::backward_segment says what is
-  // complete after which).
+  // The parts of backward, to be called in order (Drafter::backward_segment says what is complete after which). The
+  // first micro-batch of a step writes the gradients of matrices, later ones add to them.
   std::int64_t backward_segments() const { return drafter_.backward_segments(); }
   void backward_segment(std::int64_t segment);
   // Of the gradient, what no later segment of the step's last micro-batch adds to.
   const std::vector<ExchangeRange>& complete_after(std::int64_t segment) const { return complete_[segment]; }
+  // In place of the backward of a step's last micro-batch when that is empty.
+  void skip_backward();
   // What the host counted joins the sums; then they are ready to be exchanged.
   void send_counted();
 
@@ -113,7 +116,8 @@ class DrafterWorker {
   };
   struct Graphs {
     Graph begin_step, forward, update;
-    std::vector<Graph> training_chunks, evaluation_chunks, backward_segments;
+    std::vector<Graph> training_chunks, evaluation_chunks;
+    std::vector<Graph> first_backward, later_backward;  // by segment; later ones only where steps have them
   };
 
   const Stream& stream() const { return launch_.stream(); }
@@ -124,7 +128,8 @@ class DrafterWorker {
   void launch_noise(std::int64_t number, std::int64_t total);
   void launch_forward();
   void launch_loss_chunk(LossPass pass, std::int64_t chunk);
-  void launch_backward_segment(std::int64_t segment);
+  void launch_backward_segment(std::int64_t segment, GradientWrite write);
+  std::vector<Graph> capture_backward(GradientWrite write);
   void receive_update();
   void launch_everything();
   void capture();
@@ -134,6 +139,7 @@ class DrafterWorker {
   const RunShapes& shapes_;
   const OptimizerConfig optimizer_;
   const std::uint64_t seed_;
+  const bool accumulates_;
   const WeightTable table_;
   const std::vector<std::vector<ExchangeRange>> complete_;  // by segment
   const Drafter<T> drafter_;
@@ -157,6 +163,7 @@ class DrafterWorker {
   HostSide host_;
   // Of the staged batch.
   BatchCounts counts_;
+  bool gradient_is_stale_ = true;  // its matrices are still those of the step before
 };
 
 }  // namespace draftsmith

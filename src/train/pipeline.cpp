@@ -42,8 +42,7 @@ std::vector<std::unique_ptr<DeviceThread<T>>> make_devices(const PipelineInputs&
   std::vector<std::unique_ptr<DeviceThread<T>>> devices;
   for (const DeviceAssignment& one : assign_devices(inputs.config.devices)) {
     devices.push_back(
-        std::make_unique<DeviceThread<T>>(one.device, one.roles, inputs.shapes, inputs.config.train.optimizer,
-                                          static_cast<std::uint64_t>(inputs.config.train.seed)));
+        std::make_unique<DeviceThread<T>>(one.device, one.roles, inputs.shapes, inputs.config.train));
   }
   check_exchange(drafters_of<T>(devices));
   return devices;

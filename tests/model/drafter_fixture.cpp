@@ -28,6 +28,7 @@ DrafterFixture<T>::DrafterFixture(const DrafterShape& drafter_shape, const Batch
   fill_rope(launch_.stream(), shape.rope, shape.head_dim, rope_);
   launch_.set_mode(LaunchMode::measure);
   run({.loss_chunks = 1});
+  backward(GradientWrite::add, [](std::int64_t) {});
   launch_.set_mode(LaunchMode::run);
   scratch_ = Buffer::on_device(device_, launch_.library().scratch_bytes());
   launch_.library().set_scratch({scratch_.data(), scratch_.bytes()});
@@ -82,14 +83,26 @@ void DrafterFixture<T>::run(const BatchCounts& counts,
                             const std::function<void(std::int64_t segment)>& after) {
   launch_(FillZero{bytes_of(loss.sums)});
   launch_(FillZero{bytes_of(weight_gradients)});
+  synchronize(launch_.stream());
+  for (const WeightEntry& entry : table.entries) {
+    if (entry.columns == 0) continue;  // the gradients of matrices are written
+    const Vector<float> gradient = weight_gradients.slice(entry.offset, entry.size());
+    std::fill(gradient.begin(), gradient.end(), std::numeric_limits<float>::quiet_NaN());
+  }
   forward(counts, LossPass::with_gradient);
+  backward(GradientWrite::overwrite, after);
+}
+
+template <typename T>
+void DrafterFixture<T>::backward(GradientWrite write, const std::function<void(std::int64_t segment)>& after) {
   const DrafterBackward<T> pass{.weights = view_weights<const T>(shape, table, weights),
                                 .rope = rope_.table(),
                                 .features = features,
                                 .batch = batch,
                                 .activations = activations,
                                 .gradients = gradients,
-                                .weight_gradients = view_weights<float>(shape, table, weight_gradients)};
+                                .weight_gradients = view_weights<float>(shape, table, weight_gradients),
+                                .write = write};
   for (std::int64_t segment = 0; segment < drafter_.backward_segments(); ++segment) {
     drafter_.backward_segment(launch_, pass, segment);
     synchronize(launch_.stream());

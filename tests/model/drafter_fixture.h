@@ -35,6 +35,9 @@ class DrafterFixture {
   // The same; after(segment) is called when that segment of backward has run.
   void run(const BatchCounts& counts, const std::function<void(std::int64_t segment)>& after);
 
+  // Of what forward left; after each segment `after` is called.
+  void backward(GradientWrite write, const std::function<void(std::int64_t segment)>& after);
+
   // What tests fill and read.
   const DrafterShape shape;
   const BatchBudget budget;

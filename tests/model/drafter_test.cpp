@@ -230,6 +230,29 @@ TEST(Drafter, EveryGradientIsCompleteAfterTheSegmentThatCompletesItsRange) {
   for (std::int64_t i = 0; i < fixture.table.size; ++i) ASSERT_EQ(completed[i], fixture.weight_gradients[i]);
 }
 
+TEST(Drafter, ALaterBackwardAddsToTheGradientThatTheFirstHasWritten) {
+  Packed<float> setup(drafter_shape(LayerKind::sliding, false), 2, 4);
+  setup.add(document(0, {3, 8}));
+  setup.add(document(1, {0, 15}));
+  setup.fixture.run(setup.builder.finish());
+  const Vector<const float> gradient = setup.fixture.weight_gradients;
+  const std::vector<float> once(gradient.begin(), gradient.end());
+  setup.fixture.backward(GradientWrite::add, [](std::int64_t) {});
+  const WeightTable& table = setup.fixture.table;
+  for (const WeightEntry& entry : table.entries) {
+    double scale = 0;
+    for (std::int64_t i = 0; i < entry.size(); ++i) {
+      scale =
+          std::max(scale, std::abs(static_cast<double>(once[static_cast<std::size_t>(entry.offset + i)])));
+    }
+    for (std::int64_t i = 0; i < entry.size(); ++i) {
+      // A sum may begin with what was there: another order of some hundred terms.
+      const double expected = 2.0 * once[static_cast<std::size_t>(entry.offset + i)];
+      ASSERT_NEAR(gradient[entry.offset + i], expected, 256 * kUnitRoundoff<float> * 2 * scale) << entry.name;
+    }
+  }
+}
+
 // Recomputing a layer's activations saves memory and changes no bit.
 template <typename T>
 void expect_recompute_is_exact() {
