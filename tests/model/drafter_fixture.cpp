@@ -94,7 +94,8 @@ void DrafterFixture<T>::run(const BatchCounts& counts,
 }
 
 template <typename T>
-void DrafterFixture<T>::backward(GradientWrite write, const std::function<void(std::int64_t segment)>& after) {
+void DrafterFixture<T>::backward(GradientWrite write,
+                                 const std::function<void(std::int64_t segment)>& after) {
   const DrafterBackward<T> pass{.weights = view_weights<const T>(shape, table, weights),
                                 .rope = rope_.table(),
                                 .features = features,
