@@ -136,28 +136,7 @@ TEST_P(DraftersOfOneBatch, AgreeWithOneWithinTheRoundingsOfTheOrder) {
   use_devices(several, {"cpu:0"}, names);
   one.train();
   several.train();
-
-  const double rows =
-      kMicroBatches * std::max<double>(one.config.train.context_tokens, one.config.train.blocks * 4);
-  const StepRecord a = one.steps().at(0), b = several.steps().at(0);
-  EXPECT_EQ(a.blocks, b.blocks);
-  // All terms are positive: an order changes each partial sum by one rounding.
-  EXPECT_LE(std::abs(a.loss - b.loss), rows * 2 * kUnitRoundoff<double> * a.loss);
-
-  // A weight gradient is a sum of `rows` products per entry; two orders differ by at most 2 * rows roundings
-  // of the sum of magnitudes, which for terms of mixed signs is about sqrt(rows) times their sum.
-  const double bound = 2 * rows * std::sqrt(rows) * kUnitRoundoff<float>;
-  const auto state_a = one.state(1), state_b = several.state(1);
-  for (const auto& [name, values] : state_a) {
-    if (!name.starts_with("first_moment.")) continue;
-    double difference = 0, norm = 0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      difference += std::pow(values[i] - state_b.at(name)[i], 2);
-      norm += std::pow(values[i], 2);
-    }
-    EXPECT_GT(norm, 0) << name;
-    EXPECT_LE(std::sqrt(difference), bound * std::sqrt(norm)) << name;
-  }
+  expect_same_first_step_in_another_order(one, several, kMicroBatches);
 }
 
 INSTANTIATE_TEST_SUITE_P(TwoAndThree, DraftersOfOneBatch, testing::Values(2, 3));

@@ -43,4 +43,9 @@ class TinyRun {
 void expect_same_steps(const std::vector<StepRecord>& a, const std::vector<StepRecord>& b);
 void expect_same_evaluations(const std::vector<EvaluationRecord>& a, const std::vector<EvaluationRecord>& b);
 
+// The first step of two runs that share the same micro-batches out among different numbers of drafters: loss and
+// gradient agree within what the order of their additions allows. `micro_batches` are those of a step, in all.
+void expect_same_first_step_in_another_order(const TinyRun& one, const TinyRun& several,
+                                             std::int64_t micro_batches);
+
 }  // namespace draftsmith
