@@ -29,10 +29,10 @@ Vector<T> elements(Vector<std::byte> bytes) {
 PackedSlot::PackedSlot(const Workload& workload, MaskKind mask, std::int64_t element_bytes) {
   const SlotShape shape = slot_shape(workload.shapes, element_bytes);
   Carver count;
-  carve_slot(count, shape);
+  carve_slot(count, count, shape);
   memory_ = Buffer::pinned(count.peak());
   Carver carver(memory_.data(), memory_.bytes());
-  slot_ = carve_slot(carver, shape);
+  slot_ = carve_slot(carver, carver, shape);
   fill_documents(workload, mask, slot_);
 }
 

@@ -238,6 +238,10 @@ std::vector<Option> device_options() {
       integer(
           "devices.queue.slots", {1, 4096}, "micro-batches between targets and drafters",
           [](auto& run) -> auto& { return run.devices.queue.slots; }),
+      declare(
+          "devices.queue.path",
+          "where features wait: pinned host memory, or the drafters' own; auto: peer where GPUs allow",
+          [](auto& run) -> auto& { return run.devices.queue.path; }),
       integer(
           "devices.threads", {1, 4096}, "CPU threads of each logical device; auto: cores shared out",
           [](auto& run) -> auto& { return run.devices.threads; }),

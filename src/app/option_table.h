@@ -40,6 +40,10 @@ struct ChoiceNames<NoiseSchedule> {
   static constexpr std::array<std::string_view, 2> kNames{"constant", "linear"};
 };
 template <>
+struct ChoiceNames<QueuePath> {
+  static constexpr std::array<std::string_view, 2> kNames{"host", "peer"};
+};
+template <>
 struct ChoiceNames<Recompute> {
   static constexpr std::array<std::string_view, 2> kNames{"none", "layer"};
 };

@@ -16,7 +16,7 @@ namespace {
 // These change where, how often and beside what a run computes, but not what. The training data is compared
 // token by token instead (train/trainer.cpp), the drafters by their number, and the threads with what else the
 // products of a device depend on (kernels/product_choices.h).
-constexpr std::array<std::string_view, 12> kFree = {"output",
+constexpr std::array<std::string_view, 13> kFree = {"output",
                                                     "data.train",
                                                     "data.eval",
                                                     "train.checkpoint.every",
@@ -26,6 +26,7 @@ constexpr std::array<std::string_view, 12> kFree = {"output",
                                                     "devices.targets",
                                                     "devices.drafters",
                                                     "devices.queue.slots",
+                                                    "devices.queue.path",
                                                     "devices.threads",
                                                     "devices.watchdog_s"};
 

@@ -24,6 +24,7 @@ bool opened() { return false; }
 void attach(int) { never(); }
 MemoryInfo memory_info(int) { never(); }
 std::byte* allocate(int, std::int64_t) { never(); }
+bool reach(int, int) { never(); }
 void free_device(int, std::byte*) { never(); }
 std::byte* allocate_pinned(std::int64_t) { never(); }
 void free_pinned(std::byte*) { never(); }

@@ -82,6 +82,12 @@ Buffer Buffer::pinned(std::int64_t bytes) {
   return Buffer(memory, bytes, {where, 0, size});
 }
 
+bool reaches(const Device& from, const Device& to) {
+  if (from.name.kind != to.name.kind) return false;
+  return from.name.kind == DeviceKind::cpu || from.name == to.name ||
+         cuda::reach(from.name.index, to.name.index);
+}
+
 std::int64_t bytes_in_use(const Device& device) {
   if (device.name.kind != DeviceKind::cuda) return 0;
   const cuda::MemoryInfo info = cuda::memory_info(device.name.index);

@@ -44,6 +44,10 @@ class Buffer {
   std::int64_t bytes_ = 0;
 };
 
+// Whether memory of `from` is copied straight to that of `to`, by a link or because it is one memory; makes it so.
+// Before seal().
+bool reaches(const Device& from, const Device& to);
+
 // What the driver says is in use on a GPU, by whomever; 0 of a CPU device. May be asked after seal(), by the
 // main thread.
 std::int64_t bytes_in_use(const Device& device);

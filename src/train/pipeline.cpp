@@ -48,6 +48,37 @@ std::vector<std::unique_ptr<DeviceThread<T>>> make_devices(const PipelineInputs&
   return devices;
 }
 
+// Micro-batch i goes through slot i mod slots to drafter i mod drafters: where the drafters divide the slots, a slot
+// belongs to one of them. Empty when features go through the host.
+template <typename T>
+std::vector<Device> homes_of_slots(const PipelineInputs& inputs,
+                                   const std::vector<std::unique_ptr<DeviceThread<T>>>& threads) {
+  const QueueConfig& queue = inputs.config.devices.queue;
+  const std::vector<Device> drafters = drafters_of<T>(threads);
+  const bool on_gpus = drafters.front().name.kind == DeviceKind::cuda;
+  if (queue.path == QueuePath::host || (!queue.path && !on_gpus)) return {};
+  std::string against;
+  if (queue.slots % std::ssize(drafters) != 0) {
+    against = fmt::format("{} slots do not divide among {} drafters", queue.slots, drafters.size());
+  }
+  for (const auto& target : threads) {
+    for (const Device& drafter : drafters) {
+      if (!target->roles().target || reaches(target->device(), drafter)) continue;
+      against = fmt::format("{} does not reach {}", target->device().name.text(), drafter.name.text());
+    }
+  }
+  if (!against.empty() && !queue.path) return {};
+  if (!against.empty()) {
+    throw Error(
+        fmt::format("devices.queue.path: peer is not possible, since {}. Choose auto or host, or other "
+                    "devices or slots",
+                    against));
+  }
+  std::vector<Device> homes;
+  for (std::int64_t slot = 0; slot < queue.slots; ++slot) homes.push_back(drafters[slot % drafters.size()]);
+  return homes;
+}
+
 template <typename T>
 std::vector<Device> devices_of(const std::vector<std::unique_ptr<DeviceThread<T>>>& threads) {
   std::vector<Device> devices;
@@ -95,6 +126,7 @@ Pipeline<T>::Pipeline(const PipelineInputs& inputs)
       table_(drafter_weight_table(inputs.shapes.drafter)),
       evaluation_(plan_evaluation(inputs)),
       devices_(make_devices<T>(inputs)),
+      homes_(homes_of_slots<T>(inputs, devices_)),
       ready_(std::ssize(devices_) + 1),
       gate_(std::ssize(devices_) + 1),
       memory_(devices_of<T>(devices_)) {}
@@ -106,11 +138,27 @@ void Pipeline<T>::measure(ProductChoices& choices) {
 
 template <typename T>
 std::int64_t Pipeline<T>::slot_bytes() const {
-  Carver count;
+  Carver count, features;
   for (std::int64_t slot = 0; slot < inputs_.config.devices.queue.slots; ++slot) {
-    carve_slot(count, slot_shape(inputs_.shapes, sizeof(T)));
+    carve_slot(count, homes_.empty() ? count : features, slot_shape(inputs_.shapes, sizeof(T)));
   }
   return count.peak();
+}
+
+template <typename T>
+std::int64_t Pipeline<T>::slot_bytes_on(const Device& device) const {
+  Carver host, features;
+  for (const Device& home : homes_) {
+    if (home.name == device.name) carve_slot(host, features, slot_shape(inputs_.shapes, sizeof(T)));
+  }
+  return features.peak();
+}
+
+template <typename T>
+std::map<std::string, std::int64_t> Pipeline<T>::bytes_by_purpose(const DeviceThread<T>& device) const {
+  std::map<std::string, std::int64_t> bytes = device.bytes_by_purpose();
+  if (const std::int64_t slots = slot_bytes_on(device.device()); slots > 0) bytes["slots"] = slots;
+  return bytes;
 }
 
 template <typename T>
@@ -122,7 +170,7 @@ void Pipeline<T>::allocate() {
       collective_->set_buffers(*device->roles().drafter, device->exchange_buffers());
     }
   }
-  ring_.emplace(slot_shape(inputs_.shapes, sizeof(T)), inputs_.config.devices.queue.slots);
+  ring_.emplace(slot_shape(inputs_.shapes, sizeof(T)), inputs_.config.devices.queue.slots, homes_);
 }
 
 template <typename T>
@@ -270,8 +318,8 @@ TrainReport Pipeline<T>::report() const {
                               .threads = device->device().threads,
                               .target = device->roles().target.has_value(),
                               .drafter = device->roles().drafter.has_value(),
-                              .bytes = device->bytes(),
-                              .bytes_by_purpose = device->bytes_by_purpose(),
+                              .bytes = device->bytes() + slot_bytes_on(device->device()),
+                              .bytes_by_purpose = bytes_by_purpose(*device),
                               .work = device->work(),
                               .total_s = times.total_s,
                               .busy_s = times.total_s - times.waited_s(),

@@ -66,7 +66,11 @@ class Pipeline {
 
   const WeightTable& table() const { return table_; }
   const std::vector<std::unique_ptr<DeviceThread<T>>>& devices() const { return devices_; }
+  // Of the queue, on the host and on a drafter's device.
   std::int64_t slot_bytes() const;
+  std::int64_t slot_bytes_on(const Device& device) const;
+  // With the queue's.
+  std::map<std::string, std::int64_t> bytes_by_purpose(const DeviceThread<T>& device) const;
 
   // After run().
   TrainReport report() const;
@@ -85,6 +89,7 @@ class Pipeline {
   const WeightTable table_;
   const std::optional<EvaluationPlan> evaluation_;
   std::vector<std::unique_ptr<DeviceThread<T>>> devices_;
+  const std::vector<Device> homes_;  // of the slots' features; empty: the host
   // Each its own thread's, while one runs.
   std::optional<Feeder> feeder_;
   std::optional<Collector> collector_;

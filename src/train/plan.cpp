@@ -26,8 +26,8 @@ void plan_devices(const PipelineInputs& inputs, RunPlan& plan) {
     plan.devices.push_back({.name = device->device().name.text(),
                             .roles = roles_text(device->roles()),
                             .threads = device->device().threads,
-                            .bytes_by_purpose = device->bytes_by_purpose(),
-                            .bytes = device->bytes(),
+                            .bytes_by_purpose = pipeline.bytes_by_purpose(*device),
+                            .bytes = device->bytes() + pipeline.slot_bytes_on(device->device()),
                             .products = device->describe_products()});
   }
   const std::int64_t state_bytes = CheckpointThread::staging_bytes(pipeline.table());

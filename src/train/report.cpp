@@ -41,8 +41,8 @@ std::string balance_text(const TrainReport& report) {
                   split_text(now), busy(work.target_s, now.targets), busy(work.drafter_s, now.drafters));
   if (!report.comparable() || report.devices.size() == 1) return text;
   if (best == now) return text + "    no other split of these devices would be faster\n";
-  return text + fmt::format("    {} of these devices would be {:.2f} times as fast\n", split_text(best),
-                            split_s(work, now) / split_s(work, best));
+  return text + fmt::format("    the fastest with these devices: {}, {:.2f} times as fast\n",
+                            split_text(best), split_s(work, now) / split_s(work, best));
 }
 
 JsonValue counts_json(const std::int64_t (&counts)[4]) {

@@ -21,6 +21,8 @@ namespace draftsmith {
 
 enum class ScheduleType { cosine, constant, linear };
 enum class NoiseSchedule { constant, linear };
+// How features reach a drafter: through pinned host memory, or straight into its device's.
+enum class QueuePath { host, peer };
 
 // As in config.json.
 struct RopeScalingConfig {
@@ -122,6 +124,7 @@ struct TrainConfig {
 
 struct QueueConfig {
   std::int64_t slots = 4;
+  std::optional<QueuePath> path;  // peer where all GPUs reach each other and slots divide among the drafters
 };
 
 struct DevicesConfig {

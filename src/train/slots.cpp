@@ -15,26 +15,32 @@ CarvedBatch carve_batch(Carver& carver, const BatchBudget& budget) {
   return carved;
 }
 
-Slot carve_slot(Carver& carver, const SlotShape& shape) {
+Slot carve_slot(Carver& carver, Carver& features, const SlotShape& shape) {
   Slot slot;
   const CarvedBatch carved = carve_batch(carver, shape.budget);
   slot.batch = carved.batch;
   slot.batch_bytes = carved.bytes;
-  slot.features = carver.vector<std::byte>(shape.budget.context_tokens * shape.feature_row_bytes);
-  slot.final_hidden = carver.vector<std::byte>(shape.budget.context_tokens * shape.final_hidden_row_bytes);
+  slot.features = features.vector<std::byte>(shape.budget.context_tokens * shape.feature_row_bytes);
+  slot.final_hidden = features.vector<std::byte>(shape.budget.context_tokens * shape.final_hidden_row_bytes);
   slot.predictions = carver.vector<std::int32_t>(shape.budget.loss_rows());
   slot.sums = carver.vector<double>(LossSums::size(shape.budget.block_size));
   return slot;
 }
 
-SlotRing::SlotRing(const SlotShape& shape, std::int64_t slots)
+SlotRing::SlotRing(const SlotShape& shape, std::int64_t slots, const std::vector<Device>& homes)
     : places_(slots), end_(std::numeric_limits<std::int64_t>::max()) {
+  DRAFTSMITH_CHECK(homes.empty() || std::ssize(homes) == slots, "every slot has a home, or none");
   Carver count;
-  for (std::int64_t i = 0; i < slots; ++i) carve_slot(count, shape);
+  for (std::int64_t i = 0; i < slots; ++i) {
+    Carver features;
+    carve_slot(count, homes.empty() ? count : features, shape);
+    if (!homes.empty()) features_.push_back(Buffer::on_device(homes[i], features.peak()));
+  }
   memory_ = Buffer::pinned(count.peak());
   Carver carver(memory_.data(), memory_.bytes());
   for (std::int64_t i = 0; i < slots; ++i) {
-    places_[i].slot = carve_slot(carver, shape);
+    Carver features = homes.empty() ? Carver() : Carver(features_[i].data(), features_[i].bytes());
+    places_[i].slot = carve_slot(carver, homes.empty() ? carver : features, shape);
     places_[i].index = i;
   }
 }

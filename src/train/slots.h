@@ -62,11 +62,13 @@ struct CarvedBatch {
 };
 CarvedBatch carve_batch(Carver& carver, const BatchBudget& budget);
 
-Slot carve_slot(Carver& carver, const SlotShape& shape);
+// `features` cuts what only devices touch: features and final hidden states.
+Slot carve_slot(Carver& carver, Carver& features, const SlotShape& shape);
 
 class SlotRing {
  public:
-  SlotRing(const SlotShape& shape, std::int64_t slots);
+  // The features of slot i lie on homes[i]; without homes, in pinned host memory like all else.
+  SlotRing(const SlotShape& shape, std::int64_t slots, const std::vector<Device>& homes = {});
 
   // Blocks until micro-batch `index` is in `state` (free: until its slot is), and takes no heap. Null after
   // close(), and for an index at or past the end. The slot is the caller's until advance().
@@ -95,6 +97,7 @@ class SlotRing {
 
   // Constant after construction, but for what a slot's owner writes.
   Buffer memory_;
+  std::vector<Buffer> features_;  // by slot, where they have homes
   std::vector<Place> places_;
   // Shared.
   Mutex mutex_;

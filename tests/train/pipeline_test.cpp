@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "support/expect_error.h"
 #include "train/tiny_run.h"
 
 namespace draftsmith {
@@ -117,6 +118,30 @@ INSTANTIATE_TEST_SUITE_P(
                     Layout{"BothRolesOneSlot", {"cpu:0"}, {"cpu:0"}, 1},
                     Layout{"CrossedRoles", {"cpu:0", "cpu:1"}, {"cpu:1", "cpu:0", "cpu:2"}, 1}),
     [](const auto& info) { return info.param.name; });
+
+TEST(Pipeline, FeaturesThatWaitWithTheirDraftersGiveTheSameBits) {
+  TinyRun host, peer;
+  for (TinyRun* run : {&host, &peer}) {
+    run->evaluation_documents = 6;
+    run->config.train.eval.every = 2;
+    use_devices(*run, {"cpu:0", "cpu:1"}, {"cpu:2", "cpu:3"});
+    run->config.devices.queue.slots = 4;
+  }
+  peer.config.devices.queue.path = QueuePath::peer;
+  host.train();
+  const TrainReport report = peer.train().report.value();
+  expect_same_steps(host.steps(), peer.steps());
+  expect_same_evaluations(host.evaluations(), peer.evaluations());
+  EXPECT_EQ(host.state(6), peer.state(6));
+  EXPECT_GT(report.devices.back().bytes_by_purpose.at("slots"), report.slot_bytes);
+}
+
+TEST(Pipeline, SlotsThatDoNotDivideAmongTheDraftersCannotWaitWithThem) {
+  TinyRun run;
+  use_devices(run, {"cpu:0"}, {"cpu:1", "cpu:2"});
+  run.config.devices.queue = {.slots = 3, .path = QueuePath::peer};
+  expect_error([&] { run.train(); }, {"devices.queue.path", "3 slots do not divide among 2 drafters"});
+}
 
 class DraftersOfOneBatch : public testing::TestWithParam<std::int64_t> {};
 

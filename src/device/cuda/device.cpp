@@ -122,6 +122,20 @@ std::byte* allocate(int index, std::int64_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
+bool reach(int from, int to) {
+  int possible = 0;
+  check(cudaDeviceCanAccessPeer(&possible, from, to), "asking which GPUs reach each other");
+  if (possible == 0) return false;
+  attach(from);
+  const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
+  if (error == cudaErrorPeerAccessAlreadyEnabled) {
+    static_cast<void>(cudaGetLastError());  // it is as wanted
+    return true;
+  }
+  check(error, "letting a GPU reach another");
+  return true;
+}
+
 // Nothing can be done about a failure while memory is given back.
 void free_device(int index, std::byte* memory) {
   static_cast<void>(cudaSetDevice(index));

@@ -24,6 +24,8 @@ MemoryInfo memory_info(int index);
 
 // Null when the memory is not there. Cleared to 0.
 std::byte* allocate(int index, std::int64_t bytes);
+// Whether copies from one GPU's memory to another's go directly; makes them so.
+bool reach(int from, int to);
 void free_device(int index, std::byte* memory);
 std::byte* allocate_pinned(std::int64_t bytes);
 void free_pinned(std::byte* memory);

@@ -67,6 +67,20 @@ TEST_F(TwoGpus, WhereTheRolesLieChangesNoBit) {
   expect_same_steps(apart.steps(), together.steps());
 }
 
+TEST_F(TwoGpus, ThroughTheHostOrStraightFeaturesAreTheSame) {
+  TinyRun host, peer;
+  for (TinyRun* run : {&host, &peer}) {
+    use_both(*run);
+    run->config.devices.queue.slots = 4;
+  }
+  host.config.devices.queue.path = QueuePath::host;
+  peer.config.devices.queue.path = QueuePath::peer;
+  host.train();
+  peer.train();
+  EXPECT_EQ(host.state(6), peer.state(6));
+  expect_same_steps(host.steps(), peer.steps());
+}
+
 TEST_F(TwoGpus, AStoppedAndResumedRunEndsWithTheBitsOfOneThatWasNot) {
   TinyRun straight, parted;
   for (TinyRun* run : {&straight, &parted}) {
