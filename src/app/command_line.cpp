@@ -215,7 +215,9 @@ void add_plan(CLI::App& app, PlanArguments& arguments, Chosen& chosen) {
 void add_export(CLI::App& app, ExportArguments& arguments, Chosen& chosen) {
   CLI::App* command = app.add_subcommand("export", "Write a run's drafter for serving");
   command->add_option("run", arguments.run, "The run's folder")->required();
-  command->add_option("--checkpoint", arguments.checkpoint, "best (by held-out acceptance), last, or a step")
+  command
+      ->add_option("--checkpoint", arguments.checkpoint,
+                   "best (by held-out acceptance, the earlier of equals), last, or a step")
       ->capture_default_str();
   command->callback([&] { chosen = [&] { return run_export(arguments); }; });
   command->footer(

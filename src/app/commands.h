@@ -12,7 +12,7 @@
 
 namespace draftsmith {
 
-// 129, 130 and 143 are a run that SIGHUP, SIGINT or SIGTERM stopped.
+// 129, 130 and 143 are a run or an import that SIGHUP, SIGINT or SIGTERM stopped.
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitError = 1;
 inline constexpr int kExitUsage = 2;

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "app/commands.h"
+#include "app/stop_signals.h"
 #include "base/error.h"
 #include "data/chat.h"
 #include "data/gguf_import.h"
@@ -22,21 +23,34 @@ std::string describe_chat_template(const std::filesystem::path& folder, const Im
   }
 }
 
+void print_import(const std::string& folder, const ImportedModel& model) {
+  const DecoderConfig& sizes = model.config.decoder;
+  fmt::print("{}: {}, {} layers of width {}, {} tensors in {}, {} tokens; chat template: {}\n", folder,
+             model.config.architectures.front(), sizes.num_hidden_layers, sizes.hidden_size, model.tensors,
+             sizes.dtype, model.tokens, describe_chat_template(folder, model));
+}
+
 }  // namespace
 
 int run_import(const ImportArguments& arguments) {
   static const std::map<std::string, ImportType> kTypes{
       {"auto", ImportType::lossless}, {"bf16", ImportType::bf16}, {"f32", ImportType::f32}};
-  const ImportedModel model =
-      import_gguf({.source = arguments.source,
-                   .folder = arguments.folder,
-                   .type = kTypes.at(arguments.dtype),
-                   .existing = arguments.overwrite ? ExistingImport::replace : ExistingImport::refuse});
-  const DecoderConfig& sizes = model.config.decoder;
-  fmt::print("{}: {}, {} layers of width {}, {} tensors in {}, {} tokens; chat template: {}\n",
-             arguments.folder, model.config.architectures.front(), sizes.num_hidden_layers, sizes.hidden_size,
-             model.tensors, sizes.dtype, model.tokens, describe_chat_template(arguments.folder, model));
+  const StopSignals signals("removing what is written");
+  GgufImport import{.source = arguments.source,
+                    .folder = arguments.folder,
+                    .type = kTypes.at(arguments.dtype),
+                    .existing = arguments.overwrite ? ExistingImport::replace : ExistingImport::refuse};
+  import.before_tensor = [&signals] {
+    if (signals.received() != 0) throw Error("stopped by a signal; nothing is imported");
+};
+try {
+  print_import(arguments.folder, import_gguf(import));
   return kExitDone;
+} catch (const Error& failure) {
+  if (signals.received() == 0) throw;
+  fmt::print(stderr, "draftsmith: {}\n", failure.what());
+  return 128 + signals.received();
 }
+}  // namespace draftsmith
 
 }  // namespace draftsmith

@@ -13,6 +13,7 @@
 #include "data/safetensors.h"
 #include "data/snapshot.h"
 #include "data/tensor_store.h"
+#include "metrics/progress.h"
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
 
@@ -55,8 +56,9 @@ void inspect_file(const fs::path& path) {
 
 std::string evaluation_text(const CheckpointFacts& facts) {
   if (!facts.evaluation) return "not evaluated";
-  return fmt::format("held-out loss {:.4f}, acceptance {:.3f} over {} conversations", facts.evaluation->loss,
-                     facts.evaluation->acceptance, facts.evaluation->conversations);
+  return fmt::format("held-out loss {}, acceptance {} over {} conversations",
+                     fixed_text(facts.evaluation->loss, 4), fixed_text(facts.evaluation->acceptance, 3),
+                     facts.evaluation->conversations);
 }
 
 void inspect_checkpoint(const fs::path& folder) {

@@ -11,14 +11,16 @@ namespace draftsmith {
 namespace {
 
 std::atomic<int> g_received{0};  // a signal handler is given nothing else
+std::atomic<const char*> g_doing{""};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 // Only what a signal handler may do.
 void receive(int signal) {
   int none = 0;
   if (!g_received.compare_exchange_strong(none, signal)) ::_exit(128 + signal);
-  constexpr char kMessage[] = "\ndraftsmith: finishing the step; once more to stop at once\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage, std::strlen(kMessage));
+  for (const char* text : {"\ndraftsmith: ", g_doing.load(), "; once more to stop at once\n"}) {
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text));
+  }
 }
 
 void handle(void (*handler)(int)) {
@@ -35,8 +37,9 @@ void handle(void (*handler)(int)) {
 
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(const char* doing) {
   g_received = 0;
+  g_doing = doing;
   handle(receive);
 }
 

@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM and SIGHUP while a run trains: the first asks for the end of the step, the second ends the
-// process at once. One that is ignored when the program starts, as nohup does with SIGHUP, stays so.
+// SIGINT, SIGTERM and SIGHUP during work that should end tidily: the first asks for the end, which comes at the next
+// good place, the second ends the process at once. One that is ignored when the program starts, as nohup does with SIGHUP, stays so.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,8 @@ namespace draftsmith {
 // While one lives, the signals are caught. One at a time.
 class StopSignals {
  public:
-  StopSignals();
+  // `doing` says in a line for the person who asked what is done before the end; a literal.
+  explicit StopSignals(const char* doing);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

@@ -20,7 +20,7 @@ ExistingFolder existing_folder(const TrainArguments& arguments) {
 }  // namespace
 
 int run_train(const TrainArguments& arguments) {
-  const StopSignals signals;
+  const StopSignals signals("finishing the step");
   RunConfig config = load_config({.path = arguments.config, .overrides = arguments.overrides});
   config.train.compute = resolve_compute(config.train.compute);
   const RunInputs inputs = load_run_inputs(config);
@@ -42,9 +42,9 @@ int run_train(const TrainArguments& arguments) {
     fmt::print("all {} steps were made before\n", result.steps);
   }
   if (result.evaluation) {
-    fmt::print("evaluation after step {}: loss {:.4f}, acceptance {:.3f} over {} conversations\n",
-               result.evaluation->step, result.evaluation->loss, result.evaluation->acceptance,
-               result.evaluation->conversations);
+    fmt::print("evaluation after step {}: loss {}, acceptance {} over {} conversations\n",
+               result.evaluation->step, fixed_text(result.evaluation->loss, 4),
+               fixed_text(result.evaluation->acceptance, 3), result.evaluation->conversations);
   }
   fmt::print("checkpoint: {}\n", result.checkpoint.path.string());
   if (!result.stopped()) return run_export({.run = config.output});

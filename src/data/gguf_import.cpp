@@ -59,8 +59,8 @@ ImportedModel import_gguf(const GgufImport& import) {
   const GgufTokenizerFiles tokenizer = read_gguf_tokenizer(file.metadata(), result.config.decoder.vocab_size);
 
   SnapshotWriter folder(import.folder);
-  result.config.decoder.dtype =
-      write_gguf_weights(file, tensors, import.type, folder.file("model.safetensors"));
+  result.config.decoder.dtype = write_gguf_weights({file, tensors, import.type, import.before_tensor},
+                                                   folder.file("model.safetensors"));
   atomic_write_file(folder.file("config.json"), write_llama_config(result.config));
   atomic_write_file(folder.file("generation_config.json"), write_generation_config(result.config));
   atomic_write_file(folder.file("tokenizer.json"), tokenizer.tokenizer);

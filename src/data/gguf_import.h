@@ -17,6 +17,7 @@ struct GgufImport {
   std::filesystem::path folder;
   ImportType type = ImportType::lossless;
   ExistingImport existing = ExistingImport::refuse;
+  std::function<void()> before_tensor = {};  // what it throws ends the import, of which nothing is left
 };
 
 struct ImportedModel {

@@ -44,17 +44,19 @@ void write_rows(const GgufTensor& from, const LlamaTensor& tensor, SafetensorsWr
 
 }  // namespace
 
-std::string write_gguf_weights(const GgufFile& file, const std::vector<LlamaTensor>& tensors, ImportType type,
-                               const std::filesystem::path& path) {
+std::string write_gguf_weights(const WeightsImport& import, const std::filesystem::path& path) {
   std::vector<TensorDeclaration> declarations;
   bool any_f32 = false;
-  for (const LlamaTensor& tensor : tensors) {
-    const FileType stored = stored_type(*file.find(tensor.gguf_name), type);
+  for (const LlamaTensor& tensor : import.tensors) {
+    const FileType stored = stored_type(*import.file.find(tensor.gguf_name), import.type);
     any_f32 |= stored == FileType::f32;
     declarations.push_back({.name = tensor.name, .type = stored, .shape = tensor.shape});
   }
   SafetensorsWriter writer(path, std::move(declarations));
-  for (const LlamaTensor& tensor : tensors) write_rows(*file.find(tensor.gguf_name), tensor, writer);
+  for (const LlamaTensor& tensor : import.tensors) {
+    if (import.before_tensor) import.before_tensor();
+    write_rows(*import.file.find(tensor.gguf_name), tensor, writer);
+  }
   writer.finish();
   return any_f32 ? "float32" : "bfloat16";
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,14 @@ namespace draftsmith {
 // for all tensors; bf16 rounds to nearest even.
 enum class ImportType { lossless, bf16, f32 };
 
-// Writes `path`, one row at a time; `tensors` must have passed check_llama_tensors(). Returns the dtype that
-// config.json should name: the widest in the file. An Error names a tensor with a value that is not finite.
-std::string write_gguf_weights(const GgufFile& file, const std::vector<LlamaTensor>& tensors, ImportType type,
-                               const std::filesystem::path& path);
+struct WeightsImport {
+  const GgufFile& file;
+  const std::vector<LlamaTensor>& tensors;  // have passed check_llama_tensors()
+  ImportType type = ImportType::lossless;
+  std::function<void()> before_tensor;  // called before each; what it throws ends the import
+};
+// Writes `path`, one row at a time. Returns the dtype that config.json should name: the widest in the file. An Error
+// names a tensor with a value that is not finite.
+std::string write_gguf_weights(const WeightsImport& import, const std::filesystem::path& path);
 
 }  // namespace draftsmith

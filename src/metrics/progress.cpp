@@ -34,6 +34,10 @@ ProgressSettings progress_on_stderr(std::int64_t total_steps) {
   return settings;
 }
 
+std::string fixed_text(double value, int decimals) {
+  return std::isnan(value) ? "nan" : fmt::format("{:.{}f}", value, decimals);
+}
+
 std::string short_count(double count) {
   if (!std::isfinite(count)) return "-";
   const char* suffix = "";
@@ -60,9 +64,9 @@ std::string Progress::line(const StepRecord& record, double now_s) const {
   const double step_s = done > 0 ? (now_s - first_s_) / static_cast<double>(done) : kNotMeasured;
   std::vector<std::string> fields{
       fmt::format("step {}/{}", record.step, settings_.total_steps),
-      fmt::format("loss {:.2f}", record.loss),
-      fmt::format("acc {:.2f}", record.accuracy),
-      fmt::format("accept {:.2f}", record.acceptance),
+      "loss " + fixed_text(record.loss, 2),
+      "acc " + fixed_text(record.accuracy, 2),
+      "accept " + fixed_text(record.acceptance, 2),
       short_count(record.tokens_per_second) + " tok/s",
       fmt::format("queue {}/{}", record.queue_filled, record.queue_slots),
       "eta " + short_duration(step_s * static_cast<double>(settings_.total_steps - record.step))};

@@ -49,6 +49,9 @@ class Progress {
   double first_s_ = 0;
 };
 
+// As in "2.31"; what is no number is "nan", whatever its sign.
+std::string fixed_text(double value, int decimals);
+
 // As in "9.8k", "120" or "1.25M": three significant digits at most.
 std::string short_count(double count);
 

@@ -46,7 +46,7 @@ struct EvaluationRecord {
   OffsetShares accuracy_by_offset;
   double acceptance = kNotMeasured;  // tokens committed by draft cycles / cycles, over all conversations
   std::int64_t conversations = 0;
-  double seconds = kNotMeasured;
+  double seconds = kNotMeasured;  // from the end of the step, target and drafter included
 };
 
 // Calls visit(name, member) for every member in turn. Record is the struct, const or not.

@@ -71,9 +71,9 @@ void Recorder::handle(const StepRecord& record) {
 
 void Recorder::handle(const EvaluationRecord& record) {
   keep([&] { log_.write(record); });
-  progress_.message(
-      fmt::format("step {}: held-out loss {:.3f}, acceptance {:.3f} over {} conversations ({:.1f} s)",
-                  record.step, record.loss, record.acceptance, record.conversations, record.seconds));
+  progress_.message(fmt::format("step {}: held-out loss {}, acceptance {} over {} conversations ({} s)",
+                                record.step, fixed_text(record.loss, 3), fixed_text(record.acceptance, 3),
+                                record.conversations, fixed_text(record.seconds, 1)));
 }
 
 void Recorder::handle(const std::string& message) { progress_.message(message); }

@@ -81,6 +81,7 @@ std::string facts_text(const CheckpointFacts& facts) {
        {JsonObject{{"documents", {facts.data.documents}},
                    {"tokens", {facts.data.tokens}},
                    {"checksum", {facts.data.checksum}}}}}};
+  if (facts.target) json.push_back({"target", {JsonObject{{"checksum", {*facts.target}}}}});
   if (facts.evaluation) json.push_back({"evaluation", evaluation_json(*facts.evaluation)});
   return write_json({json}, JsonLayout::indented);
 }
@@ -156,6 +157,7 @@ CheckpointFacts read_checkpoint_facts(const fs::path& folder) {
       .data = {.documents = data.integer("documents", {}),
                .tokens = data.integer("tokens", {}),
                .checksum = data.integer("checksum", {})}};
+  if (const auto target = fields.find_object("target")) facts.target = target->integer("checksum", {});
   if (const auto evaluation = fields.find_object("evaluation"))
     facts.evaluation = read_evaluation(*evaluation);
   return facts;

@@ -49,6 +49,7 @@ struct CheckpointFacts {
   DataPosition position;  // where packing goes on
   double wall_s = 0;      // of training so far
   CorpusIdentity data;
+  std::optional<std::int64_t> target;  // train/target_identity.h; none in a checkpoint that does not say
   std::optional<EvaluationRecord> evaluation;  // of this very state
 };
 

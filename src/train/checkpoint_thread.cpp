@@ -44,6 +44,7 @@ void CheckpointThread::write(const SnapshotJob& job, const std::optional<Evaluat
                               .position = job.position,
                               .wall_s = job.wall_s,
                               .data = settings_.data,
+                              .target = settings_.target,
                               .evaluation = evaluation};
   const CheckpointFolder folder{.step = job.step, .path = settings_.folder.checkpoint(job.step)};
   recorder_.flush();  // a checkpoint does not overtake the log: resuming cuts the log to its step

@@ -1,7 +1,5 @@
 #include "train/collector.h"
 
-#include <chrono>
-
 namespace draftsmith {
 
 void Collector::run(const SequencePlan& sequence, SlotRing& ring, Recorder& recorder,
@@ -16,8 +14,10 @@ void Collector::run(const SequencePlan& sequence, SlotRing& ring, Recorder& reco
     if (slot == nullptr) return;
     hooks_(PipelinePoint::evaluated, item->index, slot);
     if (item->first) {
+      const auto start = starts_.pop();
+      if (!start) return;
+      began = *start;
       tally_.begin();
-      began = std::chrono::steady_clock::now();
     }
     if (item->part < plan_.micro_batches()) tally_.add(item->part, *slot);
     ring.advance(item->index, SlotState::free);

@@ -2,8 +2,10 @@
 // thread what came of it.
 #pragma once
 
+#include <chrono>
 #include <optional>
 
+#include "base/queue.h"
 #include "metrics/recorder.h"
 #include "train/checkpoint_thread.h"
 #include "train/evaluation.h"
@@ -20,6 +22,12 @@ class Collector {
   Collector(const EvaluationPlan& plan, LossKind loss, std::int64_t block_size, const PipelineHooks& hooks)
       : plan_(plan), hooks_(hooks), tally_(plan, loss, block_size) {}
 
+  // Drafter 0, or who starts it: its next micro-batch is the first of an evaluation, whose clock starts. Blocks
+  // while an earlier one has not been seen here; takes no heap.
+  void starts() { starts_.push(std::chrono::steady_clock::now()); }
+  // Nothing is waited for any more.
+  void close() { starts_.close(); }
+
   // Blocks until the sequence is done, or the ring ends or is closed.
   void run(const SequencePlan& sequence, SlotRing& ring, Recorder& recorder, CheckpointThread& checkpoints);
 
@@ -33,6 +41,8 @@ class Collector {
   EvaluationTally tally_;
   ThreadTimes times_{.name = "evaluation"};
   std::optional<EvaluationRecord> last_;
+  // Shared.
+  Queue<std::chrono::steady_clock::time_point> starts_{1};
 };
 
 }  // namespace draftsmith

@@ -39,6 +39,17 @@ CheckpointFolder choose(const RunFolder& folder, const std::string& which) {
   return checkpoint_of_step(all, which);
 }
 
+// How much of the data a run has seen.
+std::string data_text(const CheckpointFacts& facts) {
+  const CorpusIdentity& data = facts.data;
+  if (facts.position.epoch == 0) {
+    return fmt::format("{} of {} conversations", facts.position.place, data.documents);
+  }
+  const double epochs = static_cast<double>(facts.position.epoch) +
+                        static_cast<double>(facts.position.place) / static_cast<double>(data.documents);
+  return fmt::format("{} conversations of {} tokens, {:.1f} times over", data.documents, data.tokens, epochs);
+}
+
 std::string model_card(const DrafterShape& shape, const CheckpointFacts& facts) {
   std::string card = fmt::format(
       "# A DFlash drafter\n\n"
@@ -46,10 +57,10 @@ std::string model_card(const DrafterShape& shape, const CheckpointFacts& facts) 
       "It reads the raw outputs of the target's layers {} (0-based), uses the target's embedding table and "
       "head, and fills the slots of a block with token {}.\n\n"
       "- {} layers, {:.1f} M weights, bf16\n"
-      "- trained for {} steps on {} conversations, {} tokens\n",
+      "- trained for {} steps on {}\n",
       shape.block_size, shape.target_layers, shape.width, fmt::join(shape.taps, ", "), shape.mask_token_id,
       shape.layers, static_cast<double>(drafter_weight_table(shape).size) / 1e6, facts.step,
-      facts.data.documents, facts.data.tokens);
+      data_text(facts));
   if (facts.evaluation) {
     card += fmt::format(
         "- held-out acceptance {:.2f}: tokens committed per draft cycle, pooled over {} conversations, "

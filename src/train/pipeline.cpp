@@ -206,7 +206,8 @@ void Pipeline<T>::run(const StartingPoint& start, Recorder& recorder, Checkpoint
                      .block_size = inputs_.shapes.drafter.block_size,
                      .checkpoint_every = inputs_.config.train.checkpoint.every,
                      .epoch = start.position.epoch,
-                     .earlier_wall_s = start.wall_s},
+                     .earlier_wall_s = start.wall_s,
+                     .collector = collector_ ? &*collector_ : nullptr},
                     recorder, checkpoints, *ring_);
   const PipelineLinks links{.plan = sequence,
                             .ring = *ring_,
@@ -285,6 +286,7 @@ void Pipeline<T>::close_all(CheckpointThread& checkpoints) {
   ready_.cancel();
   gate_.cancel();
   checkpoints.close();
+  if (collector_) collector_->close();
 }
 
 template <typename T>

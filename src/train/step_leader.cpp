@@ -36,7 +36,10 @@ class Sums {
 
 }  // namespace
 
-void StepLeader::begin() { began_ = std::chrono::steady_clock::now(); }
+void StepLeader::begin() {
+  began_ = std::chrono::steady_clock::now();
+  if (settings_.plan.evaluate_first) settings_.collector->starts();
+}
 
 double StepLeader::wall_s() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
@@ -70,6 +73,7 @@ void StepLeader::step_done(const StepOutcome& outcome, double norms_at_one) {
   step_began_s_ = now_s;
   ++steps_made_;
   epoch_ = sums.count(HostSum::epoch_after);
+  if (!outcome.stopping && settings_.plan.evaluates_after(outcome.step)) settings_.collector->starts();
   if (outcome.counters.skipped_in_a_row < kMostSkippedInARow) return;
   const auto last = checkpoints_.last_written();
   throw Error(

@@ -10,6 +10,7 @@
 #include "kernels/adamw.h"
 #include "metrics/recorder.h"
 #include "train/checkpoint_thread.h"
+#include "train/collector.h"
 #include "train/sequence.h"
 #include "train/slots.h"
 #include "train/waits.h"
@@ -32,8 +33,9 @@ struct StepLeaderSettings {
   SequencePlan plan;
   std::int64_t block_size = 0;
   std::int64_t checkpoint_every = 0;
-  std::int64_t epoch = 0;     // where the data begins
-  double earlier_wall_s = 0;  // of the parts of the run before this one
+  std::int64_t epoch = 0;          // where the data begins
+  double earlier_wall_s = 0;       // of the parts of the run before this one
+  Collector* collector = nullptr;  // told when an evaluation starts; null without evaluations
 };
 
 class StepLeader {

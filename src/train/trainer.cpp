@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 
 #include <fmt/core.h>
@@ -15,6 +16,7 @@
 #include "train/choices_file.h"
 #include "train/pipeline.h"
 #include "train/resolve.h"
+#include "train/target_identity.h"
 #include "train/warm_start.h"
 
 namespace draftsmith {
@@ -36,6 +38,12 @@ Resumed find_resumed(const TrainRequest& request, const RunFolder& folder) {
         fmt::format("{}: the training data has changed since this checkpoint ({} documents, {} tokens "
                     "then); restore it, or begin anew with --overwrite",
                     place, facts.data.documents, facts.data.tokens));
+  }
+  if (facts.target && *facts.target != identify_target(request.config.target)) {
+    throw Error(
+        fmt::format("{}: the target in {} has changed since this checkpoint (its config.json or its "
+                    "weights); restore it, or begin anew with --overwrite",
+                    place, request.config.target));
   }
   return {.checkpoint = checkpoint, .facts = facts};
 }
@@ -125,6 +133,19 @@ void begin_folder(const TrainRequest& request, const RunFolder& folder, const St
   cut_to_step(folder.metrics(), start.step, start.owes_evaluation ? LastEntry::step : LastEntry::evaluation);
 }
 
+// A run can end before a divergence has lasted long enough to stop it.
+void refuse_diverged(const TrainResult& result, const StepCounters& counters) {
+  const bool steps = counters.skipped_in_a_row > 0;
+  if (result.stopped() || (!steps && (!result.evaluation || std::isfinite(result.evaluation->loss)))) return;
+  throw Error(fmt::format(
+      "the run has diverged: {} not finite. Nothing is exported; its last checkpoint is {}. Try a lower "
+      "train.optimizer.lr, or train.compute=float32",
+      steps ? fmt::format("in the last {} of {} steps the loss or the gradient was",
+                          counters.skipped_in_a_row, result.steps)
+            : std::string("the held-out loss after the last step is"),
+      result.checkpoint.path.string()));
+}
+
 constexpr int kStopForLog = -1;  // no signal's number
 
 // A log that cannot be written came before all that it led to.
@@ -163,11 +184,13 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
                      const std::optional<Resumed>& resumed) {
   const StartingPoint start = starting_point(resumed, inputs);
   if (resumed && start.step >= inputs.steps && !start.owes_evaluation) {
-    return {.step = start.step,
-            .steps = inputs.steps,
-            .checkpoint = resumed->checkpoint,
-            .evaluation = resumed->facts.evaluation,
-            .report = std::nullopt};
+    TrainResult done{.step = start.step,
+                     .steps = inputs.steps,
+                     .checkpoint = resumed->checkpoint,
+                     .evaluation = resumed->facts.evaluation,
+                     .report = std::nullopt};
+    refuse_diverged(done, start.counters);
+    return done;
   }
   Pipeline<T> pipeline(inputs);
   ProductChoices choices;
@@ -190,6 +213,7 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
                                 .choices_text = chosen,
                                 .drafter = inputs.shapes.drafter,
                                 .data = identify(inputs.train),
+                                .target = identify_target(request.config.target),
                                 .keep = inputs.config.train.checkpoint.keep,
                                 .best_acceptance = best_acceptance(folder),
                                 .resumed = resumed ? std::optional(resumed->checkpoint) : std::nullopt},
@@ -208,6 +232,7 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
   result.report->first_step = start.step + 1;
   result.report->last_step = result.step;
   atomic_write_file(folder.report(), report_json(*result.report));
+  refuse_diverged(result, pipeline.drafter_zero().counters());
   return result;
 }
 

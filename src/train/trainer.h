@@ -46,6 +46,7 @@ struct TrainResult {
 
 // Blocks until the run is done or stopped. Throws Error, or what the first thread that failed threw. When the
 // log cannot be written the run stops as by a signal, and the Error names the checkpoint to go on from.
+// A run that has diverged by its end is an Error too; its checkpoints stay.
 TrainResult train(const TrainRequest& request);
 
 }  // namespace draftsmith

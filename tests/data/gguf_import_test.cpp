@@ -42,6 +42,19 @@ class GgufImportTest : public testing::Test {
   const std::filesystem::path folder = temporary.path() / "imported";
 };
 
+TEST_F(GgufImportTest, OneThatIsEndedOnTheWayLeavesNothing) {
+  const auto source = temporary.write("model.gguf", TinyGguf("smollm", "smollm").builder.build());
+  int tensors = 0;
+  expect_error(
+      [&] {
+        import_gguf({.source = source, .folder = folder, .before_tensor = [&] {
+                       if (++tensors == 5) throw Error("enough");
+                     }});
+      },
+      {"enough"});
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(temporary.path()), {}), 1) << "only the source";
+}
+
 TEST_F(GgufImportTest, WeightsAreTheFilesInHuggingFaceOrder) {
   const TinyGguf tiny("smollm", "smollm");
   EXPECT_EQ(import(tiny.builder).tensors, 21);

@@ -91,6 +91,15 @@ TEST_F(RecorderTest, ASkippedStepIsSaidAtOnce) {
               HasSubstr("step 3: the loss or the gradient is not finite; no update is made (2 so far)\n"));
 }
 
+TEST_F(RecorderTest, WhatIsNoNumberIsShownWithoutASign) {
+  Recorder recorder(LogFile(path_), plain_progress(), [] {});
+  recorder.record(StepRecord{.step = 1, .loss = -kNotMeasured, .accuracy = -kNotMeasured});
+  recorder.record(EvaluationRecord{.step = 1, .loss = -kNotMeasured, .acceptance = -kNotMeasured});
+  recorder.close();
+  EXPECT_THAT(out_.str(), testing::AllOf(HasSubstr("held-out loss nan, acceptance nan"),
+                                         HasSubstr("loss nan  acc nan"), testing::Not(HasSubstr("-nan"))));
+}
+
 TEST_F(RecorderTest, AFullDiskIsSaidOnceStopsNobodyAndIsThrownAtTheEnd) {
   int failures = 0;
   Recorder recorder(LogFile("/dev/full"), plain_progress(), [&] { ++failures; });

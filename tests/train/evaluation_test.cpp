@@ -1,5 +1,8 @@
 #include "train/evaluation.h"
 
+#include <chrono>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "device/memory.h"
@@ -94,6 +97,20 @@ TEST(EvaluationTally, TurnsPredictionsIntoRunsAndHolesEndThem) {
   EXPECT_DOUBLE_EQ(record.acceptance, (2.0 + 2.0) / 2.0);
   EXPECT_DOUBLE_EQ(record.loss, 1.5);
   EXPECT_EQ(record.conversations, 1);
+}
+
+// Not just the walking of what was predicted.
+TEST(Evaluation, ItsSecondsAreThoseFromTheEndOfTheStep) {
+  TinyRun run;
+  run.evaluation_documents = 2;
+  constexpr double kPause_s = 0.2;
+  run.hooks.at = [&](PipelinePoint point, std::int64_t index, Slot*) {
+    const bool first_of_evaluation = index == *run.config.train.steps;  // one drafter, a micro-batch a step
+    if (point == PipelinePoint::drafter_pass && first_of_evaluation)
+      std::this_thread::sleep_for(std::chrono::duration<double>(kPause_s));
+  };
+  run.train();
+  EXPECT_GE(run.evaluations().back().seconds, kPause_s);
 }
 
 }  // namespace

@@ -41,7 +41,22 @@ TEST(ExportRun, HoldsTheMastersOfTheChosenCheckpointRoundedToBf16) {
   }
   EXPECT_EQ(compared * 3,
             std::ssize(state));  // nothing trained is left out: moments are the other two thirds
-  EXPECT_NE(read_text_file(exported.folder / "README.md").find("3 steps"), std::string::npos);
+  const std::string card = read_text_file(exported.folder / "README.md");
+  const std::int64_t seen = read_checkpoint_facts(run.folder().checkpoint(3)).position.place;
+  EXPECT_LT(seen, run.documents);
+  EXPECT_NE(card.find("3 steps on " + std::to_string(seen) + " of 40 conversations\n"), std::string::npos)
+      << card;
+}
+
+TEST(ExportRun, TheCardSaysHowOftenTheDataWasSeen) {
+  TinyRun run;
+  run.documents = 7;
+  run.config.train.steps.reset();
+  run.config.train.epochs = 2;
+  run.train();
+  const std::string card = read_text_file(export_run(run.folder(), "last").folder / "README.md");
+  EXPECT_NE(card.find("on 7 conversations of "), std::string::npos) << card;
+  EXPECT_NE(card.find("tokens, 2.0 times over"), std::string::npos) << card;
 }
 
 TEST(ExportRun, StatesTheShapeThatWasTrained) {

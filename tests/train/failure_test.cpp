@@ -176,6 +176,23 @@ TEST(NonFinite, TenInARowStopTheRunAndNameTheLastGoodCheckpoint) {
   });
 }
 
+// The run is over before ten steps in a row were skipped.
+TEST(NonFinite, ARunThatEndsDivergedIsAnErrorAndStaysOneOnResume) {
+  TinyRun run;
+  run.hooks = poison(3, 1000);
+  expect_error([&] { run.train(); }, {"diverged", "in the last 3 of 6 steps", "Nothing is exported",
+                                      "step-00000006", "train.optimizer.lr"});
+  EXPECT_EQ(run.steps().size(), 6u);
+  expect_error([&] { run.train(ExistingFolder::resume); }, {"diverged", "in the last 3 of 6 steps"});
+}
+
+TEST(NonFinite, AHeldOutLossThatIsNotFiniteIsADivergence) {
+  TinyRun run;
+  run.evaluation_documents = 6;
+  run.hooks = poison(6, 1000);  // after the micro-batches of six steps
+  expect_error([&] { run.train(); }, {"diverged", "the held-out loss after the last step is not finite"});
+}
+
 TEST(Stop, FinishesTheStepOnEveryDrafterAndWritesACheckpoint) {
   TinyRun run;
   run.config.train.steps = 100000;

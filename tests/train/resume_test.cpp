@@ -1,9 +1,13 @@
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
 
+#include "data/file.h"
 #include "support/expect_error.h"
+#include "support/temporary_folder.h"
 #include "train/tiny_run.h"
 
 namespace draftsmith {
@@ -83,6 +87,30 @@ TEST(Resume, ChangedDataIsRefused) {
   run.train();
   run.documents = 39;
   expect_error([&] { run.train(ExistingFolder::resume); }, {"training data has changed", "40 documents"});
+}
+
+// Another training of the same model was put in the target's place: every name, shape and size stays.
+TEST(Resume, ATargetThatChangedInPlaceIsRefused) {
+  const TemporaryFolder place;
+  const fs::path target = place.path() / "target";
+  TinyRun run;
+  fs::copy(run.config.target, target, fs::copy_options::recursive);
+  run.config.target = target.string();
+  stop_in_step(run, 2);
+  run.train();
+  run.hooks = {};
+  run.stop_signal = 0;
+  const fs::path moved = place.path() / "moved";
+  fs::rename(target, moved);
+  run.config.target = moved.string();
+  EXPECT_EQ(run.train(ExistingFolder::resume).report->first_step, 3);  // as it was, though elsewhere
+  const fs::path weights = moved / "model.safetensors";
+  std::string bytes = read_text_file(weights);
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  bytes[sizeof header + header] ^= 1;  // in the first value
+  atomic_write_file(weights, bytes);
+  expect_error([&] { run.train(ExistingFolder::resume); }, {"the target in", "has changed", "--overwrite"});
 }
 
 TEST(Resume, ACompleteRunHasNothingLeftToDo) {
@@ -241,6 +269,15 @@ TEST(Checkpoints, TheNewestAndTheBestAreKept) {
   for (const CheckpointFolder& checkpoint : list_checkpoints(run.folder())) found.push_back(checkpoint.step);
   EXPECT_EQ(found, expected);
   EXPECT_EQ(best_checkpoint(run.folder())->step, best_step);
+}
+
+// The one that was reached first: what came later cost more and is worth no more.
+TEST(Checkpoints, OfEquallyGoodOnesTheEarlierIsTheBest) {
+  TinyRun run;
+  run.evaluation_documents = 6;
+  run.train();
+  fs::copy(run.folder().checkpoint(6), run.folder().checkpoint(7), fs::copy_options::recursive);
+  EXPECT_EQ(best_checkpoint(run.folder())->step, 6);
 }
 
 TEST(Checkpoints, OneIsWrittenAtEachEvaluationThatImproves) {
