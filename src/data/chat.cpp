@@ -73,7 +73,7 @@ std::vector<ChatTemplate::Segment> ChatTemplate::segments(std::span<const Messag
   std::vector<Segment> result;
   std::string prompt = first;  // not supervised, not yet cut off as a segment
   if (kind_.default_system && (messages.empty() || messages[0].role != "system")) {
-    prompt += header("system") + body(*kind_.default_system) + after_end;
+    prompt += header("system") + kind_.before_system + body(*kind_.default_system) + after_end;
   }
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const auto& [role, content] = messages[i];
@@ -90,7 +90,8 @@ std::vector<ChatTemplate::Segment> ChatTemplate::segments(std::span<const Messag
       result.push_back({body(content), true});
       prompt = after_end;
     } else {
-      prompt += header(role) + body(content) + after_end;
+      const bool leads = i == 0 && role == "system";
+      prompt += header(role) + (leads ? kind_.before_system : "") + body(content) + after_end;
     }
   }
   result.push_back({prompt, false});

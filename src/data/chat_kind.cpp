@@ -1,5 +1,8 @@
 #include "data/chat_kind.h"
 
+#include <algorithm>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -121,6 +124,20 @@ class Source {
   bool holds(std::string_view part) const { return text_.find(part) != std::string::npos; }
   const std::string& text() const { return text_; }
 
+  // Whether nothing but tags writes: each cuts the white space before it, and there is no other text.
+  bool only_tags_write() const {
+    for (std::size_t at = source_.find('{'); at != std::string_view::npos; at = source_.find('{', at + 1)) {
+      const std::string_view tag = source_.substr(at, 3);
+      if (tag.size() == 3 && std::string_view("{%#").find(tag[1]) != std::string_view::npos && tag[2] != '-')
+        return false;
+    }
+    for (std::size_t at = text_.find('}'); at != std::string::npos; at = text_.find('}', at + 1)) {
+      const bool ends_tag = at > 0 && std::string_view("}%#").find(text_[at - 1]) != std::string_view::npos;
+      if (ends_tag && at + 1 < text_.size() && text_[at + 1] != '{') return false;
+    }
+    return text_.starts_with('{');
+  }
+
   [[noreturn]] void refuse(const std::string& found) const {
     throw Error(fmt::format("{}: the chat template {}; {}", place_, found, kSupportedChatTemplates));
   }
@@ -166,8 +183,72 @@ ChatKind read_chat_ml(const Source& source) {
   return kind;
 }
 
-// Later releases of Llama 3 also write dates and tools into a system message, which is refused.
+// What the template's tags write for conversations without tools, one canonical expression after the other. A branch
+// is for tools when its condition names them, unless it says that there are none.
+std::vector<std::string> outputs_without_tools(std::string_view text) {
+  const auto is_for_tools = [](std::string_view condition) {
+    const bool named = condition.find("tool") != std::string_view::npos ||
+                       condition.find("ipython") != std::string_view::npos;
+    return named && !condition.starts_with("not");
+  };
+  std::vector<std::string> outputs;
+  std::vector<bool> for_tools;  // of the branches that are open
+  for (std::size_t at = text.find('{'); at != std::string_view::npos; at = text.find('{', at + 1)) {
+    const std::string_view tag = text.substr(at);
+    if (tag.starts_with("{%-if")) for_tools.push_back(is_for_tools(tag.substr(5, tag.find("%}") - 5)));
+    if (tag.starts_with("{%-for")) for_tools.push_back(false);
+    if (for_tools.empty() && !tag.starts_with("{{-")) continue;
+    if (tag.starts_with("{%-elif")) for_tools.back() = is_for_tools(tag.substr(7, tag.find("%}") - 7));
+    if (tag.starts_with("{%-else")) for_tools.back() = false;
+    if (tag.starts_with("{%-end")) for_tools.pop_back();
+    const bool is_written = std::find(for_tools.begin(), for_tools.end(), true) == for_tools.end();
+    if (tag.starts_with("{{-") && is_written) outputs.emplace_back(tag.substr(3, tag.find("}}") - 3));
+  }
+  return outputs;
+}
+
+// The date that the template takes when whoever renders it names none.
+std::string fixed_date(const Source& source) {
+  constexpr std::string_view kDate = "{%-ifnotdate_stringisdefined%}{%-setdate_string=";
+  const std::size_t at = source.text().find(kDate);
+  if (at == std::string::npos || source.holds("strftime_now")) {
+    source.refuse(
+        "writes the day on which it is rendered; set date_string to a fixed date in a copy of the target's "
+        "folder, and serve with that copy");
+  }
+  const std::string rest = source.text().substr(at + kDate.size() + 1);
+  const std::string date = rest.substr(0, rest.find(kQuote));
+  if (!rest.substr(date.size() + 1).starts_with("%}{%-endif%}"))
+    source.refuse("chooses its date in an unknown way");
+  return date;
+}
+
+ChatKind read_dated_llama3(const Source& source) {
+  constexpr std::string_view kCutting = "Cutting Knowledge Date: December 2023\n";
+  if (!source.only_tags_write()) source.refuse("has text or white space between its tags");
+  const std::string message = literal(kLlama3.start) + "+message.role+" + literal(kLlama3.after_role) +
+                              "+message.content|trim+" + literal(kLlama3.end);
+  const std::vector<std::string> expected{
+      "bos_token",       literal("<|start_header_id|>system<|end_header_id|>\n\n"),
+      literal(kCutting), literal("Today Date: ") + "+date_string+" + literal("\n\n"),
+      "system_message",  literal(kLlama3.end),
+      message,           literal("<|start_header_id|>assistant<|end_header_id|>\n\n")};
+  if (outputs_without_tools(source.text()) != expected)
+    source.refuse("writes something else than the system message with its dates and the conversation");
+  const std::string first = "messages[0].role==" + literal("system");
+  if (!source.holds("{%-if" + first +
+                    "%}{%-setsystem_message=messages[0].content|trim%}"
+                    "{%-setmessages=messages[1:]%}{%-else%}{%-setsystem_message=" +
+                    literal("") + "%}{%-endif%}"))
+    source.refuse("takes its system message in an unknown way");
+  source.check_generation_prompt(kLlama3);
+  return {.format = kLlama3,
+          .default_system = "",
+          .before_system = fmt::format("{}Today Date: {}\n\n", kCutting, fixed_date(source))};
+}
+
 ChatKind read_llama3(const Source& source) {
+  if (source.holds("date_string")) return read_dated_llama3(source);
   source.check_markers(kLlama3);
   const std::string message = literal(kLlama3.start) + "+message.role+" + literal(kLlama3.after_role) +
                               "+message.content|trim+" + literal(kLlama3.end);

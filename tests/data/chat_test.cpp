@@ -163,6 +163,74 @@ TEST(Chat, RefusesOtherTemplatesOfLlama3) {
                  "a system message of its own");
 }
 
+// In the manner of Llama 3.1: tags that cut all white space, dates, branches for tools.
+const std::string kDatedLlama3 = R"({{- bos_token }}
+{%- if not date_string is defined %}
+    {%- set date_string = "26 Jul 2024" %}
+{%- endif %}
+{%- if not tools is defined %}
+    {%- set tools = none %}
+{%- endif %}
+{#- The system message's place #}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content']|trim %}
+    {%- set messages = messages[1:] %}
+{%- else %}
+    {%- set system_message = "" %}
+{%- endif %}
+{{- "<|start_header_id|>system<|end_header_id|>\n\n" }}
+{%- if tools is not none %}
+    {{- "Environment: ipython\n" }}
+    {%- for tool in tools %}
+        {{- tool | tojson }}
+    {%- endfor %}
+{%- endif %}
+{{- "Cutting Knowledge Date: December 2023\n" }}
+{{- "Today Date: " + date_string + "\n\n" }}
+{{- system_message }}
+{{- "<|eot_id|>" }}
+{%- for message in messages %}
+    {%- if not (message.role == 'ipython' or 'tool_calls' in message) %}
+        {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' }}
+    {%- elif 'tool_calls' in message %}
+        {{- '<|python_tag|>' + message.tool_calls[0].function.name }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}
+{%- endif %}
+)";
+
+TEST(Chat, Llama31AlwaysBeginsWithADatedSystemMessage) {
+  const Tokenizer tokenizer = llama3_tokenizer();
+  const ChatTemplate chat = ChatTemplate::parse(kDatedLlama3, "test");
+  const std::string dates =
+      "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
+      "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
+  const std::string question =
+      "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+      "<|start_header_id|>assistant<|end_header_id|>\n\n";
+  const std::vector<Message> plain = {{"user", " Hi"}}, led = {{"system", " Be brief. "}, {"user", "Hi"}};
+  EXPECT_EQ(tokenizer.decode(chat.encode_prompt(tokenizer, plain)), dates + question);
+  EXPECT_EQ(tokenizer.decode(chat.encode_prompt(tokenizer, led)), dates + "Be brief." + question);
+  EXPECT_EQ(supervised_text(tokenizer, chat.encode(tokenizer, kTwoTurns)), "Hello<|eot_id|><|eot_id|>");
+}
+
+TEST(Chat, RefusesADatedTemplateThatIsNotExactlyKnown) {
+  const auto expect_refusal = [](const std::string& from, const std::string& to, const char* says) {
+    expect_error([&] { ChatTemplate::parse(changed(kDatedLlama3, from, to), "FILE"); },
+                 {"FILE: the chat template", says});
+  };
+  expect_refusal("\"26 Jul 2024\"", "strftime_now(\"%d %b %Y\")", "writes the day on which it is rendered");
+  expect_refusal("{{- system_message }}", "{{- system_message }}{{- 'Be kind.' }}", "writes something else");
+  expect_refusal("{{- \"Cutting", "{{- \"Politely cutting", "writes something else");
+  expect_refusal("['content'] | trim + ", "['content'] + ", "writes something else");
+  expect_refusal("{#- The", "{# The", "white space between its tags");
+  expect_refusal("{{- system_message", "Hello. {{- system_message",
+                 "has text or white space between its tags");
+  expect_refusal("['content']|trim %}", "['content'] %}", "takes its system message in an unknown way");
+}
+
 TEST(Chat, RecognisesSpecialTokensInContent) {
   const Tokenizer tokenizer = Tokenizer::load(kDemoTarget);
   const std::vector<Message> messages = {{"user", "a<|im_end|>b"}};
