@@ -381,16 +381,17 @@ TEST(AttentionTest, OnePlanServesEveryLaunchWithItsIntervals) {
   expect_plans_to_change_nothing<bf16>(causal);
 }
 
-// Rows alone, as in decoding, against the same rows together, as in verifying a block or a prefill.
+// Rows alone, as in decoding, against the same rows together, as in verifying a block or a prefill. Few rows take heads
+// together, as many as their thread has.
 template <typename T>
-void expect_rows_alone(const Layout& layout) {
+void expect_rows_alone(const Layout& layout, int threads) {
   Operands<T> together(prefill_of(layout));
   together.forward();
   const std::int64_t width = layout.query_heads * layout.head_dim;
   for (const std::int64_t rows : {1, 2, 7, 8, 32}) {
     for (std::int64_t first = 0; first + rows <= together.at.rows(); first += 29) {
       Operands<T> alone(together.at);
-      const Device device = test_device();
+      const Device device = test_device(threads);
       run_on<T>(device, AttentionForward<T>{.shape = together.at.shape,
                                             .intervals = {alone.intervals().begin.slice(first, rows),
                                                           alone.intervals().end.slice(first, rows)},
@@ -409,8 +410,15 @@ void expect_rows_alone(const Layout& layout) {
 
 TEST(AttentionTest, ARowsBitsDoNotDependOnTheRowsBesideIt) {
   const Layout layout{"", 4, 2, 16, 0, false, {3, 200}, {}};
-  expect_rows_alone<float>(layout);
-  expect_rows_alone<bf16>(layout);
+  expect_rows_alone<float>(layout, 1);
+  expect_rows_alone<bf16>(layout, 1);
+  // Three kv heads over two threads; columns that pairs of vectors leave over; values that lie unpadded in storage, or not.
+  for (const std::int64_t head_dim : {40, 80}) {
+    const Layout uneven{"", 6, 3, head_dim, 0, false, {3, 90}, {}};
+    expect_rows_alone<float>(uneven, 2);
+    expect_rows_alone<bf16>(uneven, 2);
+  }
+  expect_rows_alone<bf16>({"", 8, 8, 64, 0, false, {150}, {}}, 3);
 }
 
 // A block's bits depend on its document alone, wherever that lies in the context.

@@ -17,62 +17,6 @@ namespace draftsmith::cpu {
 
 namespace {
 
-// Scores of a chunk's visible rows against the visible columns of a key tile: a[i] . key[j].
-struct Scores {
-  const float* packed;      // [rows, padded head_dim]
-  const float* transposed;  // [head_dim, kTileKeys]
-  float* scores;            // [rows, kTileKeys]
-};
-
-void multiply_scores(const Scores& tiles, const Visibility& seen, std::int64_t head_dim) {
-  const std::int64_t stride = round_up(head_dim, kLanes), column = seen.first_vector() * kLanes;
-  multiply({.a = tiles.packed + seen.first_row * stride,
-            .a_row = stride,
-            .a_depth = 1,
-            .b = tiles.transposed + column,
-            .b_stride = kTileKeys,
-            .c = tiles.scores + seen.first_row * kTileKeys + column,
-            .c_stride = kTileKeys,
-            .rows = seen.rows(),
-            .vectors = seen.vectors(),
-            .depth = head_dim,
-            .accumulate = false});
-}
-
-// sums[i] += sum over keys of coefficients[i][j] * rows[j]: outputs from values, query gradients from keys.
-void add_keys(const float* coefficients, const float* key_rows, const Visibility& seen, std::int64_t head_dim,
-              float* sums) {
-  const std::int64_t stride = round_up(head_dim, kLanes);
-  multiply({.a = coefficients + seen.first_row * kTileKeys + seen.first_key,
-            .a_row = kTileKeys,
-            .a_depth = 1,
-            .b = key_rows + seen.first_key * stride,
-            .b_stride = stride,
-            .c = sums + seen.first_row * stride,
-            .c_stride = stride,
-            .rows = seen.rows(),
-            .vectors = stride / kLanes,
-            .depth = seen.last_key - seen.first_key,
-            .accumulate = true});
-}
-
-// sums[j] += sum over packed rows of coefficients[i][j] * packed[i]: gradients of keys and values.
-void add_rows(const float* coefficients, const float* packed, const Visibility& seen, std::int64_t head_dim,
-              float* sums) {
-  const std::int64_t stride = round_up(head_dim, kLanes);
-  multiply({.a = coefficients + seen.first_row * kTileKeys + seen.first_key,
-            .a_row = 1,
-            .a_depth = kTileKeys,
-            .b = packed + seen.first_row * stride,
-            .b_stride = stride,
-            .c = sums + seen.first_key * stride,
-            .c_stride = stride,
-            .rows = seen.last_key - seen.first_key,
-            .vectors = stride / kLanes,
-            .depth = seen.rows(),
-            .accumulate = true});
-}
-
 struct ForwardTiles {
   alignas(64) float query[kTileRows * kMaxHeadDim];  // times scale
   alignas(64) float output[kTileRows * kMaxHeadDim];
@@ -82,15 +26,33 @@ struct ForwardTiles {
   float maximum[kTileRows], sum[kTileRows];
 };
 
+// One head's rows among those of the tiles.
+struct ForwardRows {
+  Chunk chunk;
+  float *query, *output;  // [count, padded head_dim]
+  float *maximum, *sum;   // [count]
+};
+
+ForwardRows rows_of(ForwardTiles& tiles, const Chunk& first, std::int64_t head, std::int64_t stride) {
+  const std::int64_t row = head * first.count;
+  Chunk chunk = first;
+  chunk.kv_head += head;
+  return {.chunk = chunk,
+          .query = tiles.query + row * stride,
+          .output = tiles.output + row * stride,
+          .maximum = tiles.maximum + row,
+          .sum = tiles.sum + row};
+}
+
 // Scores become exponentials below the new maximum; what was summed before is scaled down to it.
-void soften_row(ForwardTiles& tiles, const Visibility& seen, std::int64_t i, std::int64_t stride) {
-  float* scores = tiles.scores + i * kTileKeys;
+void soften_row(const ForwardRows& rows, const Visibility& seen, std::int64_t i, std::int64_t stride,
+                float* scores) {
   const std::int64_t first = seen.first_vector() * kLanes, last = first + seen.vectors() * kLanes;
   Lanes most = broadcast(-kInfinity);
   for (std::int64_t column = first; column < last; column += kLanes) {
     most = max(most, visible(seen, i, column) ? load(scores + column) : broadcast(-kInfinity));
   }
-  const float maximum = std::max(tiles.maximum[i], max_of(most));
+  const float maximum = std::max(rows.maximum[i], max_of(most));
   const float offset = maximum == -kInfinity ? 0.0f : maximum;
   Lanes sum{};
   for (std::int64_t column = first; column < last; column += kLanes) {
@@ -98,54 +60,91 @@ void soften_row(ForwardTiles& tiles, const Visibility& seen, std::int64_t i, std
     store(scores + column, p);
     sum += p;
   }
-  if (maximum != tiles.maximum[i]) {
-    const float factor = exp(broadcast(tiles.maximum[i] - offset))[0];
-    tiles.sum[i] *= factor;
-    float* output = tiles.output + i * stride;
+  if (maximum != rows.maximum[i]) {
+    const float factor = exp(broadcast(rows.maximum[i] - offset))[0];
+    rows.sum[i] *= factor;
+    float* output = rows.output + i * stride;
     for (std::int64_t column = 0; column < stride; column += kLanes) {
       store(output + column, load(output + column) * factor);
     }
   }
-  tiles.maximum[i] = maximum;
-  tiles.sum[i] += sum_of(sum);
+  rows.maximum[i] = maximum;
+  rows.sum[i] += sum_of(sum);
 }
 
+// Few rows (decoding) take values where they are stored; more rows read a tile often enough to widen it once. An
+// entry is the same chain of multiply-adds either way.
 template <typename T>
-void attend(ForwardTiles& tiles, const Visibility& seen, const KeyRows<T>& keys, const KeyRows<T>& values) {
-  if (seen.empty()) return;
+void attend(ForwardTiles& tiles, const ForwardRows& rows, const Visibility& seen, const KeyRows<T>& keys,
+            const KeyRows<T>& values) {
+  constexpr std::int64_t kMostRowsUnwidened = 8;
   const std::int64_t head_dim = keys.head_dim, stride = round_up(head_dim, kLanes);
   load_transposed(keys, tiles.key);
+  multiply_scores({rows.query, tiles.key, tiles.scores}, seen, head_dim);
+  for (std::int64_t i = seen.first_row; i < seen.last_row; ++i) {
+    soften_row(rows, seen, i, stride, tiles.scores + i * kTileKeys);
+  }
+  if (seen.rows() <= kMostRowsUnwidened && head_dim == stride) {
+    return add_keys<T>(tiles.scores, {values.row(0), values.rows.stride}, seen, head_dim, rows.output);
+  }
   load_rows(values, tiles.value);
-  multiply_scores({tiles.query, tiles.key, tiles.scores}, seen, head_dim);
-  for (std::int64_t i = seen.first_row; i < seen.last_row; ++i) soften_row(tiles, seen, i, stride);
-  add_keys(tiles.scores, tiles.value, seen, head_dim, tiles.output);
+  add_keys<float>(tiles.scores, {tiles.value, stride}, seen, head_dim, rows.output);
 }
 
+// Tile by tile, and in each the heads in turn: their columns lie side by side, so a page of keys is visited once.
 template <typename T>
-void forward_chunk(const AttentionForward<T>& arguments, const Group& group, const Chunk& chunk,
-                   ForwardTiles& tiles) {
+void attend_context(const AttentionForward<T>& arguments, const Group& group, const Chunk& first_head,
+                    std::int64_t heads, ForwardTiles& tiles) {
+  const std::int64_t head_dim = arguments.shape.head_dim, stride = round_up(head_dim, kLanes);
+  const std::int64_t column = first_head.kv_head * head_dim;
+  const auto ask_for_rows = [&](std::int64_t first, std::int64_t count) __attribute__((always_inline)) {
+    ask_for(KeyRows<T>{arguments.context_key, first, count, column, heads * head_dim});
+    ask_for(KeyRows<T>{arguments.context_value, first, count, column, heads * head_dim});
+  };
+  ask_for_rows(group.origin, std::min(kTileKeys, group.limit - group.origin));
+  for (std::int64_t first = group.origin; first < group.limit; first += kTileKeys) {
+    const std::int64_t count = std::min(kTileKeys, group.limit - first), next = first + count;
+    const std::int64_t next_count = std::min(kTileKeys, group.limit - next);
+    const Visibility seen = context_visibility(arguments.intervals, first_head, first, count);
+    if (seen.empty()) continue;
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const std::int64_t ahead = next_count * head / heads, ahead_end = next_count * (head + 1) / heads;
+      ask_for_rows(next + ahead, ahead_end - ahead);
+      attend<T>(tiles, rows_of(tiles, first_head, head, stride), seen,
+                {arguments.context_key, first, count, column + head * head_dim, head_dim},
+                {arguments.context_value, first, count, column + head * head_dim, head_dim});
+    }
+  }
+}
+
+// The rows of a chunk and of the same chunk of the heads after it: together at most kTileRows.
+template <typename T>
+void forward_chunk(const AttentionForward<T>& arguments, const Group& group, const Chunk& first_head,
+                   std::int64_t heads, ForwardTiles& tiles) {
   const AttentionShape& shape = arguments.shape;
-  const std::int64_t head_dim = shape.head_dim, column = chunk.kv_head * head_dim;
-  load_packed(arguments.query, chunk, head_dim, shape.scale, tiles.query);
-  std::fill_n(tiles.output, chunk.count * round_up(head_dim, kLanes), 0.0f);
-  std::fill_n(tiles.maximum, chunk.count, -kInfinity);
-  std::fill_n(tiles.sum, chunk.count, 0.0f);
-  if (shape.block_size > 0) {
-    attend<T>(tiles, block_visibility(shape, arguments.intervals, chunk),
-              {arguments.block_key, group.first_row, shape.block_size, column, head_dim},
+  const std::int64_t head_dim = shape.head_dim, stride = round_up(head_dim, kLanes);
+  std::fill_n(tiles.output, heads * first_head.count * stride, 0.0f);
+  std::fill_n(tiles.maximum, heads * first_head.count, -kInfinity);
+  std::fill_n(tiles.sum, heads * first_head.count, 0.0f);
+  for (std::int64_t head = 0; head < heads; ++head) {
+    const ForwardRows rows = rows_of(tiles, first_head, head, stride);
+    load_packed(arguments.query, rows.chunk, head_dim, shape.scale, rows.query);
+    if (shape.block_size == 0) continue;
+    const Visibility seen = block_visibility(shape, arguments.intervals, rows.chunk);
+    if (seen.empty()) continue;
+    const std::int64_t column = rows.chunk.kv_head * head_dim;
+    attend<T>(tiles, rows, seen, {arguments.block_key, group.first_row, shape.block_size, column, head_dim},
               {arguments.block_value, group.first_row, shape.block_size, column, head_dim});
   }
-  for (std::int64_t first = group.origin; first < group.limit; first += kTileKeys) {
-    const std::int64_t count = std::min(kTileKeys, group.limit - first);
-    attend<T>(tiles, context_visibility(arguments.intervals, chunk, first, count),
-              {arguments.context_key, first, count, column, head_dim},
-              {arguments.context_value, first, count, column, head_dim});
-  }
-  store_packed(tiles.output, chunk, head_dim, arguments.output,
-               [&](std::int64_t i) { return tiles.sum[i] > 0 ? 1.0f / tiles.sum[i] : 0.0f; });
-  if (!arguments.log_sum_exp) return;
-  for (std::int64_t i = 0; i < chunk.count; ++i) {
-    arguments.log_sum_exp(chunk.row(i), chunk.head(i)) = tiles.maximum[i] + std::log(tiles.sum[i]);
+  attend_context(arguments, group, first_head, heads, tiles);
+  for (std::int64_t head = 0; head < heads; ++head) {
+    const ForwardRows rows = rows_of(tiles, first_head, head, stride);
+    store_packed(rows.output, rows.chunk, head_dim, arguments.output,
+                 [&](std::int64_t i) { return rows.sum[i] > 0 ? 1.0f / rows.sum[i] : 0.0f; });
+    if (!arguments.log_sum_exp) continue;
+    for (std::int64_t i = 0; i < rows.chunk.count; ++i) {
+      arguments.log_sum_exp(rows.chunk.row(i), rows.chunk.head(i)) = rows.maximum[i] + std::log(rows.sum[i]);
+    }
   }
 }
 
@@ -207,7 +206,8 @@ void differentiate_query(BackwardTiles& tiles, QueryGradientTiles& query, const 
   load_transposed(values, tiles.value);
   load_rows(keys, query.key);
   differentiate_scores(tiles, seen, keys.head_dim);
-  add_keys(tiles.grad_scores, query.key, seen, keys.head_dim, query.grad_query);
+  add_keys<float>(tiles.grad_scores, {query.key, round_up(keys.head_dim, kLanes)}, seen, keys.head_dim,
+                  query.grad_query);
 }
 
 void differentiate_keys(const BackwardTiles& tiles, const Visibility& seen, std::int64_t head_dim,
@@ -329,13 +329,13 @@ void check_operands(const Arguments& arguments) {
   }
 }
 
-// About the number of multiply-adds, for deciding whether threads are worth waking.
+// The number of multiply-adds, for deciding whether threads are worth waking.
 std::int64_t work_of(const AttentionShape& shape, const ContextIntervals& intervals) {
   std::int64_t pairs = 0;
   for (std::int64_t row = 0; row < intervals.begin.size; ++row) {
     pairs += std::max<std::int64_t>(0, intervals.end[row] - intervals.begin[row]) + shape.block_size;
   }
-  return pairs * shape.query_heads * shape.head_dim / kLanes;
+  return 2 * pairs * shape.query_heads * shape.head_dim;
 }
 
 }  // namespace
@@ -346,15 +346,15 @@ void attention_forward(const Stream& stream, const AttentionForward<T>& argument
   const Cut cut(shape, arguments.intervals);
   check_operands(arguments);
   const std::int64_t items = cut.items();
-  // Heads outermost: rows of a causal prefill grow longer, heads do not.
+  // Heads outermost: rows of a causal prefill grow longer, heads do not. A single item's heads go together.
   parallel_ranges(stream, items * shape.kv_heads, work_of(shape, arguments.intervals),
                   [&](std::int64_t begin, std::int64_t end) {
                     ForwardTiles tiles;
-                    for (std::int64_t index = begin; index < end; ++index) {
-                      const std::int64_t kv_head = index / items;
+                    for (std::int64_t index = begin, heads = 1; index < end; index += heads) {
+                      if (items == 1) heads = std::min(cut.heads_together(), end - index);
                       cut.for_groups(index % items, [&](const Group& group) {
-                        cut.for_chunks(group, kv_head, [&](const Chunk& chunk) {
-                          forward_chunk(arguments, group, chunk, tiles);
+                        cut.for_chunks(group, index / items, [&](const Chunk& chunk) {
+                          forward_chunk(arguments, group, chunk, heads, tiles);
                         });
                       });
                     }

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "base/arithmetic.h"
 #include "kernels/attention.h"
@@ -50,6 +52,11 @@ class Cut {
 
   // Work items of one kv head: draft blocks, or runs of rows.
   std::int64_t items() const { return div_ceil(intervals_.begin.size, item_rows_); }
+
+  // How many kv heads' packed rows the tiles hold when there is one item.
+  std::int64_t heads_together() const {
+    return std::max<std::int64_t>(1, kTileRows / (intervals_.begin.size * heads_));
+  }
 
   // body(group) for each group of an item, in row order.
   template <typename Body>
@@ -165,11 +172,46 @@ void load_rows(const KeyRows<T>& from, float* tile) {
   }
 }
 
+// Asks for rows that are read soon: a head's columns are short pieces far apart, which hardware does not follow.
+// Inlined, as gcc takes a function that does nothing else for one without effects and leaves out its calls.
+template <typename T>
+[[gnu::always_inline]] inline void ask_for(const KeyRows<T>& rows) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  for (std::int64_t i = 0; i < rows.count; ++i) {
+    const T* row = rows.row(i);
+    for (std::int64_t column = 0; column < rows.head_dim; column += kLine)
+      __builtin_prefetch(row + column, 0, 3);
+  }
+}
+
+// What load_transposed does, for sixteen rows from `first` and the columns that are whole vectors of pairs: two columns
+// change places as one word. Returns how many columns.
+inline std::int64_t load_pairs_transposed(const KeyRows<bf16>& from, std::int64_t first, float* tile) {
+  static constexpr bf16 kZeros[kMaxHeadDim] = {};
+  const bf16* rows[kLanes];
+  for (std::int64_t i = 0; i < kLanes; ++i) rows[i] = first + i < from.count ? from.row(first + i) : kZeros;
+  std::int64_t column = 0;
+  for (; column + 2 * kLanes <= from.head_dim; column += 2 * kLanes) {
+    Lanes pairs[kLanes];
+    for (std::int64_t i = 0; i < kLanes; ++i) std::memcpy(&pairs[i], rows[i] + column, sizeof pairs[i]);
+    transpose(pairs);
+    float* to = tile + column * kTileKeys + first;
+    for (std::int64_t pair = 0; pair < kLanes; ++pair) {
+      const WordLanes words = reinterpret_cast<WordLanes>(pairs[pair]);
+      store(to + 2 * pair * kTileKeys, reinterpret_cast<Lanes>(words << 16));
+      store(to + (2 * pair + 1) * kTileKeys, reinterpret_cast<Lanes>(words & 0xffff0000u));
+    }
+  }
+  return column;
+}
+
 // tile[d][i] = row i's column d, with a stride of kTileKeys and zero columns up to a multiple of kLanes.
 template <typename T>
 void load_transposed(const KeyRows<T>& from, float* tile) {
   for (std::int64_t first = 0; first < from.count; first += kLanes) {
-    for_lanes(0, from.head_dim, [&](auto place) {
+    std::int64_t done = 0;
+    if constexpr (std::is_same_v<T, bf16>) done = load_pairs_transposed(from, first, tile);
+    for_lanes(done, from.head_dim, [&](auto place) {
       Lanes lanes[kLanes];
       for (std::int64_t i = 0; i < kLanes; ++i) {
         lanes[i] = first + i < from.count ? place.load(from.row(first + i)) : Lanes{};
@@ -204,6 +246,70 @@ void store_packed(const float* tile, const Chunk& chunk, std::int64_t head_dim, 
     for_lanes(0, head_dim,
               [&](auto place) { place.store(row, load(tile + i * stride + place.column) * by); });
   }
+}
+
+// Scores of a chunk's visible rows against the visible columns of a key tile: a[i] . key[j].
+struct Scores {
+  const float* packed;      // [rows, padded head_dim]
+  const float* transposed;  // [head_dim, kTileKeys]
+  float* scores;            // [rows, kTileKeys]
+};
+
+inline void multiply_scores(const Scores& tiles, const Visibility& seen, std::int64_t head_dim) {
+  const std::int64_t stride = round_up(head_dim, kLanes), column = seen.first_vector() * kLanes;
+  multiply<float>({.a = tiles.packed + seen.first_row * stride,
+                   .a_row = stride,
+                   .a_depth = 1,
+                   .b = tiles.transposed + column,
+                   .b_stride = kTileKeys,
+                   .c = tiles.scores + seen.first_row * kTileKeys + column,
+                   .c_stride = kTileKeys,
+                   .rows = seen.rows(),
+                   .vectors = seen.vectors(),
+                   .depth = head_dim,
+                   .accumulate = false});
+}
+
+// The keys or values of a tile, row by row: widened and padded, or where they are stored.
+template <typename T>
+struct TileRows {
+  const T* data;
+  std::int64_t stride;
+};
+
+// sums[i] += sum over keys of coefficients[i][j] * rows[j]: outputs from values, query gradients from keys.
+template <typename T>
+void add_keys(const float* coefficients, const TileRows<T>& keys, const Visibility& seen,
+              std::int64_t head_dim, float* sums) {
+  const std::int64_t stride = round_up(head_dim, kLanes);
+  multiply<T>({.a = coefficients + seen.first_row * kTileKeys + seen.first_key,
+               .a_row = kTileKeys,
+               .a_depth = 1,
+               .b = keys.data + seen.first_key * keys.stride,
+               .b_stride = keys.stride,
+               .c = sums + seen.first_row * stride,
+               .c_stride = stride,
+               .rows = seen.rows(),
+               .vectors = stride / kLanes,
+               .depth = seen.last_key - seen.first_key,
+               .accumulate = true});
+}
+
+// sums[j] += sum over packed rows of coefficients[i][j] * packed[i]: gradients of keys and values.
+inline void add_rows(const float* coefficients, const float* packed, const Visibility& seen,
+                     std::int64_t head_dim, float* sums) {
+  const std::int64_t stride = round_up(head_dim, kLanes);
+  multiply<float>({.a = coefficients + seen.first_row * kTileKeys + seen.first_key,
+                   .a_row = 1,
+                   .a_depth = kTileKeys,
+                   .b = packed + seen.first_row * stride,
+                   .b_stride = stride,
+                   .c = sums + seen.first_key * stride,
+                   .c_stride = stride,
+                   .rows = seen.last_key - seen.first_key,
+                   .vectors = stride / kLanes,
+                   .depth = seen.rows(),
+                   .accumulate = true});
 }
 
 }  // namespace draftsmith::cpu

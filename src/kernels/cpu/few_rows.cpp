@@ -14,13 +14,12 @@ namespace draftsmith::cpu {
 namespace {
 
 constexpr std::int64_t kMostRowsAtOnce = 8;
-constexpr std::int64_t kMostColumnsAtOnce = 12;
+constexpr std::int64_t kMostColumnsAtOnce = 4;
 constexpr int kMostAccumulators = 24;  // of 32 registers; the rest hold operands
 
-// Columns of a tile of so many rows: as many as the accumulators allow, which is what hides the latency of memory.
-constexpr std::int64_t columns_at_once(std::int64_t rows) {
-  return rows == 1 ? 12 : rows == 2 ? 8 : rows <= 4 ? 6 : rows <= 6 ? 4 : 3;
-}
+// Columns of a tile of so many rows: enough chains to hide an addition's latency, as few streams through memory as that
+// allows. Rows of weights whose stride is a large power of two share few places of the first cache.
+constexpr std::int64_t columns_at_once(std::int64_t rows) { return rows <= 6 ? 4 : 3; }
 
 using TileSums = float[kMostRowsAtOnce][kMostColumnsAtOnce];
 
@@ -33,14 +32,14 @@ struct FewRows {
   std::int64_t depth;
 };
 
-// sums[r][c] for `rows` rows from `row` and `columns` columns from `column`. The weights of the tile after the next are
-// asked for meanwhile: hardware follows so many short streams badly.
+// sums[r][c] for `rows` rows from `row` and `columns` columns from `column`. The weights of the next tile are asked for
+// meanwhile: hardware follows so many short streams badly.
 template <int rows, int columns, typename T>
 void multiply(const FewRows<T>& product, std::int64_t row, std::int64_t column, TileSums& sums) {
   Lanes accumulators[rows][columns] = {};
   const float* left = product.left + row * product.left_stride;
   const T* right = product.right + column * product.right_stride;
-  const std::int64_t ahead = 2 * columns * product.right_stride;
+  const std::int64_t ahead = columns * product.right_stride;
   for_lanes(0, product.depth, [&](auto place) {
     Lanes weights[columns];
     for (int c = 0; c < columns; ++c) {
@@ -69,8 +68,7 @@ template <int columns, typename T>
 void multiply_tile(const FewRows<T>& product, std::int64_t row, std::int64_t rows, std::int64_t column,
                    TileSums& sums) {
   constexpr int kMostRows = columns == 1 ? int{kMostRowsAtOnce} : kMostAccumulators / columns;
-  multiply_rows < columns,
-      kMostRows<kMostRowsAtOnce ? kMostRows : int{kMostRowsAtOnce}>(product, row, rows, column, sums);
+  multiply_rows<columns, kMostRows>(product, row, rows, column, sums);
 }
 
 template <typename T, typename Out>
@@ -89,7 +87,9 @@ class FewRowsMatmul : public CpuMatmul {
     const std::int64_t rows_at_once = std::min(shape.rows, kMostRowsAtOnce);
     const std::int64_t columns_at_once = cpu::columns_at_once(rows_at_once);
     const std::int64_t groups = div_ceil(shape.columns, columns_at_once);
-    const std::int64_t work = shape.rows * shape.columns * shape.depth / 8;
+    // A multiply-add or a byte of weights, whichever is more: both take about as long, the one from caches, the other
+    // from memory.
+    const std::int64_t work = std::max<std::int64_t>(shape.rows, sizeof(T)) * shape.columns * shape.depth;
     parallel_ranges(stream, groups, work, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t group = begin; group < end; ++group) {
         const std::int64_t column = group * columns_at_once;
@@ -145,18 +145,8 @@ class FewRowsMatmul : public CpuMatmul {
   }
 
   static void multiply_full(const FewRows<T>& product, const Tile& tile, TileSums& sums) {
-    switch (tile.columns) {
-      case 12:
-        return multiply_tile<12>(product, tile.row, tile.rows, tile.column, sums);
-      case 8:
-        return multiply_tile<8>(product, tile.row, tile.rows, tile.column, sums);
-      case 6:
-        return multiply_tile<6>(product, tile.row, tile.rows, tile.column, sums);
-      case 4:
-        return multiply_tile<4>(product, tile.row, tile.rows, tile.column, sums);
-      default:
-        return multiply_tile<3>(product, tile.row, tile.rows, tile.column, sums);
-    }
+    if (tile.columns == 4) return multiply_tile<4>(product, tile.row, tile.rows, tile.column, sums);
+    multiply_tile<3>(product, tile.row, tile.rows, tile.column, sums);
   }
 
   void store(const Tile& tile, const TileSums& sums, const MatmulOperands& operands) const {

@@ -10,11 +10,12 @@ namespace draftsmith::cpu {
 
 // c[r][x] = (accumulate ? c[r][x] : 0) + sum over d of a(r, d) * b[d][x], with a(r, d) = a[r * a_row + d *
 // a_depth], so either operand order of a needs no copy. Each entry is one chain of fused multiply-adds in
-// order of d, whatever the number of rows and vectors beside it.
+// order of d, whatever the number of rows and vectors beside it. b may lie in storage: bf16 is widened as it is read.
+template <typename B>
 struct TileProduct {
   const float* a;
   std::int64_t a_row, a_depth;
-  const float* b;
+  const B* b;
   std::int64_t b_stride;
   float* c;
   std::int64_t c_stride;
@@ -22,10 +23,10 @@ struct TileProduct {
   bool accumulate;
 };
 
-template <int rows, int vectors>
-void multiply_registers(const TileProduct& product, std::int64_t row, std::int64_t vector) {
+template <int rows, int vectors, typename B>
+void multiply_registers(const TileProduct<B>& product, std::int64_t row, std::int64_t vector) {
   const float* a = product.a + row * product.a_row;
-  const float* b = product.b + vector * kLanes;
+  const B* b = product.b + vector * kLanes;
   float* c = product.c + row * product.c_stride + vector * kLanes;
   Lanes sums[rows][vectors];
   for (int r = 0; r < rows; ++r) {
@@ -46,8 +47,8 @@ void multiply_registers(const TileProduct& product, std::int64_t row, std::int64
   }
 }
 
-template <int vectors>
-void multiply_rows(const TileProduct& product, std::int64_t vector) {
+template <int vectors, typename B>
+void multiply_rows(const TileProduct<B>& product, std::int64_t vector) {
   constexpr std::int64_t kRowsAtOnce = 4;  // with four vectors: sixteen accumulators of the 32 registers
   std::int64_t row = 0;
   for (; row + kRowsAtOnce <= product.rows; row += kRowsAtOnce) {
@@ -65,7 +66,8 @@ void multiply_rows(const TileProduct& product, std::int64_t vector) {
   }
 }
 
-inline void multiply(const TileProduct& product) {
+template <typename B>
+void multiply(const TileProduct<B>& product) {
   std::int64_t vector = 0;
   for (; vector + 4 <= product.vectors; vector += 4) multiply_rows<4>(product, vector);
   switch (product.vectors - vector) {
