@@ -12,8 +12,8 @@ std::string version_text() {
   const Machine machine = this_machine();
   const dnnl_version_t& dnnl = *dnnl_version();
   std::string text = fmt::format("draftsmith {}\n", DRAFTSMITH_VERSION);
-  text += fmt::format("  build      {}, kernels for -march={}, without CUDA\n", DRAFTSMITH_BUILD_TYPE,
-                      DRAFTSMITH_CPU_ARCH);
+  text += fmt::format("  build      {}, kernels for -march={}, {}\n", DRAFTSMITH_BUILD_TYPE,
+                      DRAFTSMITH_CPU_ARCH, DRAFTSMITH_CUDA_TEXT);
   text += fmt::format("  compiler   {}\n", DRAFTSMITH_COMPILER);
   text += fmt::format("  CPU        {} ({} cores)\n", machine.cpu, machine.cores);
   text += fmt::format("  features   {}\n", machine.cpu_features);
