@@ -1,4 +1,5 @@
 # draftsmith: make demo | make smollm2 | make test | make bench | make golden DIR=folder | make parity
+# make bench: times of step, prefill and decoding on this CPU beside oneDNN's packed products, with their goals; wants it idle.
 # Packages come from tools/install_packages.sh, which says what it installs and is silent when nothing is missing.
 BUILD := build/release
 JOBS := $(shell nproc)
@@ -9,7 +10,7 @@ CONFIGURE ?=   # further arguments of cmake, for example -DDRAFTSMITH_CUDA=OFF
 all: build
 
 help:
-	@sed -n '1,2p' Makefile
+	@sed -n '1,3p' Makefile
 
 packages:
 	@tools/install_packages.sh

@@ -1,13 +1,7 @@
-#include <algorithm>
-
 #include "bench/step/ceilings.h"
-#include "bench/step/timing.h"
-#include "device/memory.h"
 
 namespace draftsmith::bench {
 namespace {
-
-constexpr int kRuns = 9;
 
 using Lanes [[gnu::vector_size(64)]] = std::uint64_t;
 
@@ -26,21 +20,16 @@ std::uint64_t sum_of(const Lanes* lanes, std::int64_t count) {
 
 }  // namespace
 
-double read_bandwidth(const Device& device) {
-  constexpr std::int64_t kBytes = std::int64_t{1} << 30;
-  const Buffer buffer = Buffer::on_device(device, kBytes);
-  const auto* lanes = reinterpret_cast<const Lanes*>(buffer.data());
-  const std::int64_t share = kBytes / static_cast<std::int64_t>(sizeof(Lanes)) / device.threads;
-  double best_s = 1e30;
+MemoryReader::MemoryReader(const Device& device)
+    : device_(device), buffer_(Buffer::on_device(device, std::int64_t{1} << 30)) {}
+
+void MemoryReader::read() {
+  const auto* lanes = reinterpret_cast<const Lanes*>(buffer_.data());
+  const std::int64_t share = bytes() / static_cast<std::int64_t>(sizeof(Lanes)) / device_.threads;
   std::uint64_t sum = 0;
-  for (int run = 0; run < kRuns; ++run) {
-    const Stopwatch watch(device);
-#pragma omp parallel for num_threads(device.threads) reduction(+ : sum)
-    for (int thread = 0; thread < device.threads; ++thread) sum += sum_of(lanes + thread * share, share);
-    best_s = std::min(best_s, watch.seconds());
-  }
+#pragma omp parallel for num_threads(device_.threads) reduction(+ : sum)
+  for (int thread = 0; thread < device_.threads; ++thread) sum += sum_of(lanes + thread * share, share);
   DRAFTSMITH_CHECK(sum == 0, "a new buffer is cleared");
-  return static_cast<double>(kBytes) / best_s;
 }
 
 }  // namespace draftsmith::bench

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bench/step/recorder.h"
+#include "device/memory.h"
 #include "kernels/launcher.h"
 
 namespace draftsmith::bench {
@@ -14,8 +15,16 @@ void launch_again(const Stream& stream, const std::vector<LaunchedProduct>& prod
 // 2 * multiply-adds a second of a product of 8192^3, the median of a few. Allocates what it needs for the while.
 double product_ceiling(const Device& device);
 
-// Bytes a second that the device's threads read together from memory far beyond the caches: the best of a few.
-// CPU devices only.
-double read_bandwidth(const Device& device);
+// Reads memory far beyond the caches with all threads of a CPU device.
+class MemoryReader {
+ public:
+  explicit MemoryReader(const Device& device);
+  void read();  // every byte once
+  std::int64_t bytes() const { return buffer_.bytes(); }
+
+ private:
+  const Device& device_;
+  Buffer buffer_;
+};
 
 }  // namespace draftsmith::bench

@@ -69,7 +69,7 @@ void measure_demo_memory(const Options& options, Report& report) {
   report.add({.work = "demo, most resident memory",
               .ours = static_cast<double>(kibibytes) / (1 << 20),
               .unit = "GiB",
-              .goal = "goal <= 1.5"});
+              .goal = {.at_most = 1.5, .at_least = {}}});
 }
 
 }  // namespace draftsmith::bench

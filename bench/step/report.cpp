@@ -18,6 +18,19 @@ namespace {
 
 double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (std::int64_t{1} << 30); }
 
+std::string rate_text(double tflops) {
+  return tflops < 1 ? fmt::format("{:.0f} GFLOP/s", 1e3 * tflops) : fmt::format("{:.3g} TFLOP/s", tflops);
+}
+
+// " (goal <= 2.50: met)", or nothing without a goal.
+std::string verdict(const Result& result) {
+  const double value = result.ratio().value_or(result.ours);
+  const auto [at_most, at_least] = result.goal;
+  if (at_most) return fmt::format(" (goal <= {:.2f}: {})", *at_most, value <= *at_most ? "met" : "MISSED");
+  if (at_least) return fmt::format(" (goal >= {:.2f}: {})", *at_least, value >= *at_least ? "met" : "MISSED");
+  return "";
+}
+
 std::string today() { return fmt::format("{:%Y-%m-%d}", std::chrono::system_clock::now()); }
 
 std::string card_name(const Device& device) {
@@ -56,8 +69,8 @@ void Report::add(const Result& result) {
                         result.ratio().value_or(0));
     if (result.best_ratio) line += fmt::format(", of best {:>5.2f}", *result.best_ratio);
   }
-  if (!result.goal.empty()) line += fmt::format(" ({})", result.goal);
-  if (result.useful_tflops > 0) line += fmt::format("  {:.3g} useful TFLOP/s", result.useful_tflops);
+  line += verdict(result);
+  if (result.useful_tflops > 0) line += "  useful: " + rate_text(result.useful_tflops);
   if (result.useful_tflops > 0 && ceiling_tflops_ > 0) {
     line += fmt::format(", {:.0f} % of the ceiling", 100 * result.useful_tflops / ceiling_tflops_);
   }

@@ -12,6 +12,11 @@
 
 namespace draftsmith::bench {
 
+// Bounds of a result's ratio, or of the number itself where there is no ratio.
+struct Goal {
+  std::optional<double> at_most, at_least;
+};
+
 // A number beside the one that it is compared with.
 struct Result {
   std::string work;
@@ -21,7 +26,7 @@ struct Result {
   std::string reference_is;          // "products alone", "torch", ...; empty without a reference
   std::string unit;                  // ms, GB/s, GiB, s, tokens/s
   double useful_tflops = 0;          // of ours, or 0
-  std::string goal;                  // as a reader wants to see it, or empty
+  Goal goal;
   // Against torch: how many times as fast. Against anything else, and of bytes: ours as a multiple of it.
   std::optional<double> ratio() const;
 };
