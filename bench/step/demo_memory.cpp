@@ -1,6 +1,8 @@
 // The demo's memory, as Linux counts it for a process of its own.
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -36,15 +38,21 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// Runs it to its end, without its output. The most kibibytes that it had resident.
-std::int64_t peak_kibibytes(std::vector<std::string> command) {
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Runs it to its end, what it prints going to `log`. The most kibibytes that it had resident.
+std::int64_t peak_kibibytes(std::vector<std::string> command, const std::filesystem::path& log) {
   std::vector<char*> arguments;
   for (std::string& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
-    const int nothing = ::open("/dev/null", O_WRONLY);
-    ::dup2(nothing, STDOUT_FILENO);
+    const int file = ::open(log.c_str(), O_WRONLY | O_CREAT, 0600);
+    ::dup2(file, STDOUT_FILENO);
+    ::dup2(file, STDERR_FILENO);
     ::execv(arguments[0], arguments.data());
     ::_exit(127);
   }
@@ -53,8 +61,8 @@ std::int64_t peak_kibibytes(std::vector<std::string> command) {
   if (child < 0 || ::wait4(child, &status, 0, &usage) != child || status != 0) {
     throw Error(
         fmt::format("{} did not train the demo; name draftsmith with --program and call from the "
-                    "folder that holds examples/demo",
-                    command[0]));
+                    "folder that holds examples/demo. It printed:\n{}",
+                    command[0], text_of(log)));
   }
   return usage.ru_maxrss;
 }
@@ -65,7 +73,8 @@ void measure_demo_memory(const Options& options, Report& report) {
   const TemporaryFolder folder;
   const std::int64_t kibibytes = peak_kibibytes(
       {options.program, "train", "examples/demo/run.yaml", "train.steps=40", "train.eval.every=20",
-       "train.checkpoint.every=20", fmt::format("output={}/run", folder.path().string())});
+       "train.checkpoint.every=20", fmt::format("output={}/run", folder.path().string())},
+      folder.path() / "log");
   report.add({.work = "demo, most resident memory",
               .ours = static_cast<double>(kibibytes) / (1 << 20),
               .unit = "GiB",
