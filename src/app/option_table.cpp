@@ -209,6 +209,9 @@ std::vector<Option> train_options() {
       real(
           "train.optimizer.clip", {0, kLarge}, "largest global gradient norm; 0: no clipping",
           [](auto& run) -> auto& { return run.train.optimizer.clip; }),
+      declare(
+          "train.optimizer.shard", "share masters and moments out among the drafters; the same bits",
+          [](auto& run) -> auto& { return run.train.optimizer.shard; }),
       integer(
           "train.seed", {0, std::numeric_limits<std::int64_t>::max()}, "seed of all random numbers",
           [](auto& run) -> auto& { return run.train.seed; }),

@@ -16,13 +16,14 @@ namespace {
 // These change where, how often and beside what a run computes, but not what. The training data is compared
 // token by token instead (train/trainer.cpp), the drafters by their number, and the threads with what else the
 // products of a device depend on (kernels/product_choices.h).
-constexpr std::array<std::string_view, 13> kFree = {"output",
+constexpr std::array<std::string_view, 14> kFree = {"output",
                                                     "data.train",
                                                     "data.eval",
                                                     "train.checkpoint.every",
                                                     "train.checkpoint.keep",
                                                     "train.eval.every",
                                                     "train.eval.conversations",
+                                                    "train.optimizer.shard",
                                                     "devices.targets",
                                                     "devices.drafters",
                                                     "devices.queue.slots",

@@ -22,7 +22,9 @@ DeviceThread<T>::DeviceThread(const Device& device, const DeviceRoles& roles, co
                      DrafterSettings{.shapes = shapes,
                                      .optimizer = train.optimizer,
                                      .seed = static_cast<std::uint64_t>(train.seed),
-                                     .accumulate = train.accumulate});
+                                     .accumulate = train.accumulate,
+                                     .rank = *roles.drafter,
+                                     .drafters = roles.drafters});
   }
 }
 
@@ -90,7 +92,7 @@ bool DeviceThread<T>::exchange_nothing(Collective& collective) {
     if (!exchange_completed(collective, segment)) return false;
   }
   if (!collective.reduce_sums(*roles_.drafter, drafter_->launcher().stream())) return false;
-  if (!collective.finish(*roles_.drafter, drafter_->launcher().stream())) return false;
+  if (!collective.finish(*roles_.drafter, drafter_->launcher().stream()) || !gather(collective)) return false;
   synchronize(drafter_->launcher().stream());
   return !collective.cancelled();
 }
@@ -184,6 +186,15 @@ bool DeviceThread<T>::exchange_completed(Collective& collective, std::int64_t se
   return true;
 }
 
+// The weights that each drafter has updated, where the optimizer is sharded; launches that follow find them.
+template <typename T>
+bool DeviceThread<T>::gather(Collective& collective) {
+  const std::vector<ExchangeRange>& parts = drafter_->weight_parts();
+  const Stream& stream = drafter_->launcher().stream();
+  return parts.empty() || (collective.gather_weights(*roles_.drafter, parts, stream) &&
+                           collective.finish(*roles_.drafter, stream));
+}
+
 template <typename T>
 void DeviceThread<T>::count(const SequenceItem& item, const BatchFacts& facts) {
   drafter_->count(HostSum::documents_with_blocks, static_cast<double>(facts.counts.documents_with_blocks));
@@ -210,14 +221,15 @@ bool DeviceThread<T>::finish_step(const PipelineLinks& links) {
   const auto outcome = update(last.step, links);
   if (!outcome) return false;
   ++work_.steps;
-  if (*roles_.drafter == 0) {
-    links.leader.step_done(*outcome, drafter_->share_of_norms_at_one());
-    const bool offered = links.leader.offer_snapshot(*outcome, times_, [&](const TrainedState& staging) {
-      copy_state(drafter_->launcher().stream(), drafter_->state(), staging);
-    });
+  const bool leads = *roles_.drafter == 0;
+  if (leads) links.leader.step_done(*outcome, drafter_->share_of_norms_at_one());
+  if (leads || !drafter_->weight_parts().empty()) {
+    const bool offered = links.leader.offer_snapshot(
+        *roles_.drafter, *outcome, times_,
+        [&](const TrainedState& to) { copy_state(drafter_->launcher().stream(), drafter_->state(), to); });
     if (!offered) return false;
-    if (outcome->stopping) links.ring.end_at(last.index + 1);
   }
+  if (leads && outcome->stopping) links.ring.end_at(last.index + 1);
   return !outcome->stopping;
 }
 
@@ -231,9 +243,10 @@ std::optional<StepOutcome> DeviceThread<T>::update(std::int64_t step, const Pipe
   times_.activity.wait(WaitFor::exchange);
   if (!links.collective.finish(rank, drafter_->launcher().stream())) return std::nullopt;
   drafter_->update(rate);
-  times_.activity.work();
   if (links.collective.cancelled()) return std::nullopt;
   times_.waits_s[static_cast<std::size_t>(WaitFor::exchange)] += links.collective.exposed_s(rank);
+  if (!gather(links.collective)) return std::nullopt;
+  times_.activity.work();
   StepOutcome outcome{.step = step,
                       .learning_rate = rate,
                       .denominator = drafter_->denominator(),

@@ -96,6 +96,7 @@ class DeviceThread {
   bool take(const SequenceItem& item, const PipelineLinks& links);
   bool finish_step(const PipelineLinks& links);
   bool train(const PipelineLinks& links);
+  bool gather(Collective& collective);
   bool exchange_completed(Collective& collective, std::int64_t segment);
   void count(const SequenceItem& item, const BatchFacts& facts);
   std::optional<StepOutcome> update(std::int64_t step, const PipelineLinks& links);

@@ -20,6 +20,17 @@ std::vector<std::vector<ExchangeRange>> complete_ranges(const DrafterShape& shap
   return ranges;
 }
 
+template <typename T>
+std::vector<ExchangeRange> parts_of_weights(const WeightTable& table, std::int64_t drafters) {
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
+  std::vector<ExchangeRange> parts;
+  for (std::int64_t rank = 0; rank < drafters; ++rank) {
+    const WeightRange shard = state_shard(table, rank, drafters);
+    parts.push_back({.begin = shard.begin * kBytes, .size = shard.size * kBytes});
+  }
+  return parts;
+}
+
 }  // namespace
 
 template <typename T>
@@ -31,6 +42,10 @@ DrafterWorker<T>::DrafterWorker(const Device& device, const Kernels<T>& kernels,
       accumulates_(settings.accumulate > 1),
       table_(drafter_weight_table(shapes_.drafter)),
       complete_(complete_ranges(shapes_.drafter, table_)),
+      shard_(settings.optimizer.shard ? state_shard(table_, settings.rank, settings.drafters)
+                                      : state_shard(table_, 0, 1)),
+      weight_parts_(settings.optimizer.shard ? parts_of_weights<T>(table_, settings.drafters)
+                                             : std::vector<ExchangeRange>()),
       drafter_(shapes_.drafter, shapes_.recompute),
       launch_(device, kernels),
       copies_(device),
@@ -54,7 +69,7 @@ void DrafterWorker<T>::carve(Carver& carver, Carver& shared, const VocabularyTab
   shares_tables_ = tables != nullptr;
   carver.purpose("vocabulary tables");
   tables_ = tables ? *tables : carve_vocabulary_tables<T>(carver, shapes_.target);
-  state_ = carve_optimizer<T>(carver, table_);
+  state_ = carve_optimizer<T>(carver, table_, shard_);
   weights_ = view_weights<const T>(shape, table_, state_.weights);
   weight_gradients_ = view_weights<float>(shape, table_, state_.gradient);
   carver.purpose("micro-batch");
@@ -292,7 +307,7 @@ void DrafterWorker<T>::launch_update() {
 
 template <typename T>
 void DrafterWorker<T>::receive_update() {
-  const Vector<float> undecayed = state_.master.slice(table_.decayed, host_.undecayed.size);
+  const Vector<float> undecayed = state_.master.slice(shard_.size, host_.undecayed.size);
   copy_bytes(stream(), host_.sums.data, sums_.data, bytes_of(sums_).size);
   copy_bytes(stream(), host_.update.data, state_.update.data, sizeof(UpdateState));
   copy_bytes(stream(), host_.undecayed.data, undecayed.data, bytes_of(undecayed).size);

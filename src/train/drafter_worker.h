@@ -28,8 +28,9 @@ namespace draftsmith {
 struct DrafterSettings {
   const RunShapes& shapes;
   OptimizerConfig optimizer;
-  std::uint64_t seed = 0;       // of the noise
-  std::int64_t accumulate = 1;  // micro-batches of a step
+  std::uint64_t seed = 0;               // of the noise
+  std::int64_t accumulate = 1;          // micro-batches of a step
+  std::int64_t rank = 0, drafters = 1;  // which of those that exchange
 };
 
 template <typename T>
@@ -90,7 +91,11 @@ class DrafterWorker {
   const UpdateState& update_state() const { return host_.update[0]; }
   double share_of_norms_at_one() const { return draftsmith::share_of_norms_at_one(table_, host_.undecayed); }
 
-  ExchangeBuffers exchange_buffers() const { return {.gradient = state_.gradient, .sums = sums_}; }
+  ExchangeBuffers exchange_buffers() const {
+    return {.gradient = state_.gradient, .sums = sums_, .weights = bytes_of(state_.weights)};
+  }
+  // Of the weights' bytes, what each drafter updates; empty unless the optimizer is sharded.
+  const std::vector<ExchangeRange>& weight_parts() const { return weight_parts_; }
   const OptimizerState<T>& state() const { return state_; }
   const WeightTable& table() const { return table_; }
   // All launches are queued on its stream.
@@ -142,6 +147,8 @@ class DrafterWorker {
   const bool accumulates_;
   const WeightTable table_;
   const std::vector<std::vector<ExchangeRange>> complete_;  // by segment
+  const WeightRange shard_;                                 // of the optimizer's state
+  const std::vector<ExchangeRange> weight_parts_;
   const Drafter<T> drafter_;
   // Set up before the run, and then only used.
   Launcher<T> launch_;

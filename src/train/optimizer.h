@@ -1,6 +1,8 @@
 // The trained state of a drafter and its update: fp32 masters and moments over one flat range, the weights
 // that the passes read, and the gradient that a step adds up. Every drafter keeps all of it and, after the
-// exchange, makes the same update on the same bits.
+// exchange, makes the same update on the same bits. Or, sharded (ZeRO, arXiv 1910.02054, stage 1), each keeps the masters
+// and moments of a part of the matrices, updates that part, and the weights are gathered: the same bits. What does not
+// decay, the norms among it, is small and kept by all.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +15,23 @@
 
 namespace draftsmith {
 
+// The part of the matrices whose state drafter `rank` of `drafters` keeps: it begins and ends on a cache line of any
+// storage type. All of them for one of one.
+WeightRange state_shard(const WeightTable& table, std::int64_t rank, std::int64_t drafters);
+
 // Views of a device's memory.
 template <typename T>
 struct OptimizerState {
-  Vector<T> weights;                          // [parameters]: the masters rounded to T
-  Vector<float> master;                       // [parameters]
-  Vector<float> first_moment, second_moment;  // [parameters]
+  Vector<T> weights;     // [parameters]: the masters rounded to T
+  WeightRange shard;     // of the parameters, whose state is kept beside what does not decay
+  Vector<float> master;  // [kept]: the shard's, then those that do not decay
+  Vector<float> first_moment, second_moment;  // [kept]
   Vector<float> gradient;                     // [parameters]: summed over the step, unscaled
   Vector<double> sum_of_squares;              // [1], of the gradient
   Vector<UpdateState> update;                 // [1]
 };
 template <typename T>
-OptimizerState<T> carve_optimizer(Carver& carver, const WeightTable& table);
+OptimizerState<T> carve_optimizer(Carver& carver, const WeightTable& table, const WeightRange& shard);
 
 // A copy of what a checkpoint keeps. Views of host memory.
 struct TrainedState {
@@ -39,6 +46,7 @@ void initialise_state(const WeightTable& table, std::uint64_t seed, const Traine
 template <typename T>
 void restore_state(const Stream& stream, const TrainedState& from, std::int64_t updates,
                    const OptimizerState<T>& to);
+// The shard, and with the first one what does not decay: together the drafters' copies are the whole state.
 template <typename T>
 void copy_state(const Stream& stream, const OptimizerState<T>& from, const TrainedState& to);
 

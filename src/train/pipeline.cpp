@@ -206,6 +206,7 @@ void Pipeline<T>::run(const StartingPoint& start, Recorder& recorder, Checkpoint
                      .block_size = inputs_.shapes.drafter.block_size,
                      .checkpoint_every = inputs_.config.train.checkpoint.every,
                      .epoch = start.position.epoch,
+                     .writers = inputs_.config.train.optimizer.shard ? drafter_count(inputs_) : 1,
                      .earlier_wall_s = start.wall_s,
                      .collector = collector_ ? &*collector_ : nullptr},
                     recorder, checkpoints, *ring_);
@@ -216,7 +217,10 @@ void Pipeline<T>::run(const StartingPoint& start, Recorder& recorder, Checkpoint
                             .hooks = inputs_.hooks,
                             .stop_signal = inputs_.stop_signal};
   const HeapCounts heap_before = heap_counts();
-  Crew crew([&] { close_all(checkpoints); });
+  Crew crew([&] {
+    close_all(checkpoints);
+    leader.cancel();
+  });
   std::thread checkpoint_thread([&] {
     try {
       checkpoints.run();

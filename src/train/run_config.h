@@ -93,6 +93,7 @@ struct OptimizerConfig {
   ScheduleType schedule = ScheduleType::cosine;
   double min_lr_ratio = 0;  // where the schedule ends, as a share of lr
   double clip = 1.0;        // largest global gradient norm; 0: no clipping
+  bool shard = false;       // masters and moments are shared out among the drafters
 };
 
 struct CheckpointConfig {

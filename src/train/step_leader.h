@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "fabric/barrier.h"
 #include "kernels/adamw.h"
 #include "metrics/recorder.h"
 #include "train/checkpoint_thread.h"
@@ -34,6 +35,7 @@ struct StepLeaderSettings {
   std::int64_t block_size = 0;
   std::int64_t checkpoint_every = 0;
   std::int64_t epoch = 0;          // where the data begins
+  std::int64_t writers = 1;        // drafters that hold a part of the state each
   double earlier_wall_s = 0;       // of the parts of the run before this one
   Collector* collector = nullptr;  // told when an evaluation starts; null without evaluations
 };
@@ -43,6 +45,7 @@ class StepLeader {
   StepLeader(const StepLeaderSettings& settings, Recorder& recorder, CheckpointThread& checkpoints,
              SlotRing& ring)
       : settings_(settings),
+        writers_(settings.writers),
         epoch_(settings.epoch),
         recorder_(recorder),
         checkpoints_(checkpoints),
@@ -58,18 +61,28 @@ class StepLeader {
   void step_done(const StepOutcome& outcome, double norms_at_one);
 
   // Copies the state to the checkpoint thread if the step or the evaluation after it wants that. `copy`
-  // writes it to a TrainedState. False when the run is being closed.
+  // writes it, or the part that drafter `rank` holds, to a TrainedState; every writer calls this after every step. False
+  // when the run is being closed.
   template <typename Copy>
-  bool offer_snapshot(const StepOutcome& outcome, ThreadTimes& times, const Copy& copy) {
+  bool offer_snapshot(std::int64_t rank, const StepOutcome& outcome, ThreadTimes& times, const Copy& copy) {
     const SnapshotJob job = snapshot_of(outcome);
     if (!job.due && !job.awaits_evaluation) return true;
-    const TrainedState* const staging =
-        waiting(times, WaitFor::checkpoint, [&] { return checkpoints_.claim_staging(); });
-    if (staging == nullptr) return false;
-    copy(*staging);
-    checkpoints_.submit(job);
+    if (rank == 0) {
+      staging_ = waiting(times, WaitFor::checkpoint, [&] { return checkpoints_.claim_staging(); });
+      if (staging_ == nullptr) return false;
+    }
+    const auto all_writers_come = [&] {
+      return waiting(times, WaitFor::exchange, [&] { return writers_.arrive(); });
+    };
+    if (!all_writers_come()) return false;
+    copy(*staging_);
+    if (!all_writers_come()) return false;
+    if (rank == 0) checkpoints_.submit(job);
     return true;
   }
+
+  // Ends every wait of a writer for the others. Any thread.
+  void cancel() { writers_.cancel(); }
 
  private:
   SnapshotJob snapshot_of(const StepOutcome& outcome) const;
@@ -77,6 +90,9 @@ class StepLeader {
 
   // Constant after construction.
   const StepLeaderSettings settings_;
+  // Shared by the writers; staging_ is drafter 0's until they have met.
+  Barrier writers_;
+  const TrainedState* staging_ = nullptr;
   // Drafter 0's thread only.
   std::int64_t epoch_;
   double step_began_s_ = 0;

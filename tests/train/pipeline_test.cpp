@@ -136,6 +136,30 @@ TEST(Pipeline, FeaturesThatWaitWithTheirDraftersGiveTheSameBits) {
   EXPECT_GT(report.devices.back().bytes_by_purpose.at("slots"), report.slot_bytes);
 }
 
+TEST(Pipeline, AShardedOptimizerGivesTheSameBitsInLessMemory) {
+  for (const DType compute : {DType::float32, DType::bf16}) {
+    TinyRun whole, sharded;
+    for (TinyRun* run : {&whole, &sharded}) {
+      run->evaluation_documents = 6;
+      run->config.train.eval.every = 2;
+      run->config.train.checkpoint.every = 3;
+      run->config.train.compute = compute;
+      use_devices(*run, {"cpu:0"}, {"cpu:1", "cpu:2", "cpu:3"});
+    }
+    sharded.config.train.optimizer.shard = true;
+    const TrainReport all = whole.train().report.value();
+    const TrainReport part = sharded.train().report.value();
+    EXPECT_EQ(whole.state(3), sharded.state(3));
+    EXPECT_EQ(whole.state(6), sharded.state(6));
+    expect_same_steps(whole.steps(), sharded.steps());
+    expect_same_evaluations(whole.evaluations(), sharded.evaluations());
+    const auto optimizer_bytes = [](const TrainReport& report) {
+      return report.devices.back().bytes_by_purpose.at("optimizer");
+    };
+    EXPECT_LT(2.5 * static_cast<double>(optimizer_bytes(part)), static_cast<double>(optimizer_bytes(all)));
+  }
+}
+
 TEST(Pipeline, SlotsThatDoNotDivideAmongTheDraftersCannotWaitWithThem) {
   TinyRun run;
   use_devices(run, {"cpu:0"}, {"cpu:1", "cpu:2"});

@@ -81,6 +81,28 @@ TEST(Resume, AnotherNumberOfTargetsAndSlotsChangesNoBit) {
   EXPECT_EQ(straight.state(6), parted.state(6));
 }
 
+TEST(Resume, AShardedRunMayGoOnWholeAndBack) {
+  TinyRun straight, parted;
+  for (TinyRun* run : {&straight, &parted}) {
+    use_three_drafters(*run);
+    run->config.train.steps = 9;
+  }
+  straight.train();
+  parted.config.train.optimizer.shard = true;
+  stop_in_step(parted, 3);
+  parted.train();
+  parted.config.train.optimizer.shard = false;
+  stop_in_step(parted, 6);
+  parted.stop_signal = 0;
+  parted.train(ExistingFolder::resume);
+  parted.config.train.optimizer.shard = true;
+  parted.hooks = {};
+  parted.stop_signal = 0;
+  parted.train(ExistingFolder::resume);
+  EXPECT_EQ(straight.state(9), parted.state(9));
+  expect_same_steps(straight.steps(), parted.steps());
+}
+
 TEST(Resume, ChangedDataIsRefused) {
   TinyRun run;
   stop_in_step(run, 2);

@@ -81,6 +81,17 @@ TEST_F(TwoGpus, ThroughTheHostOrStraightFeaturesAreTheSame) {
   expect_same_steps(host.steps(), peer.steps());
 }
 
+TEST_F(TwoGpus, AShardedOptimizerGivesTheSameBits) {
+  TinyRun whole, sharded;
+  use_both(whole);
+  use_both(sharded);
+  sharded.config.train.optimizer.shard = true;
+  whole.train();
+  sharded.train();
+  EXPECT_EQ(whole.state(6), sharded.state(6));
+  expect_same_steps(whole.steps(), sharded.steps());
+}
+
 TEST_F(TwoGpus, AStoppedAndResumedRunEndsWithTheBitsOfOneThatWasNot) {
   TinyRun straight, parted;
   for (TinyRun* run : {&straight, &parted}) {
