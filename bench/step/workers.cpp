@@ -62,7 +62,7 @@ void DrafterBench<T>::allocate() {
   Carver views, shared_views;
   lay_out(views, shared_views);
   ProductChoices choices;
-  worker_.measure(choices);
+  worker_.measure(Preparation::products, choices);
   Carver measured, measured_shared;
   lay_out(measured, measured_shared);
   set_up_.prepare_s = preparing.seconds();
@@ -147,7 +147,7 @@ void TargetBench<T>::allocate() {
   Carver views;
   lay_out(views);
   ProductChoices choices;
-  worker_.measure(choices);
+  worker_.measure(Preparation::products, choices);
   Carver measured;
   lay_out(measured);
   set_up_.prepare_s = preparing.seconds();

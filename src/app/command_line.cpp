@@ -207,8 +207,8 @@ void add_plan(CLI::App& app, PlanArguments& arguments, Chosen& chosen) {
   command->callback([&] { chosen = [&] { return run_plan(arguments); }; });
   command->footer(
       "Counts the bytes of every device by purpose with the code that lays them out, without allocating "
-      "them. "
-      "Exit code 1 when the memory of this machine does not suffice.\n\n"
+      "them, and prepares no product unless they are to be listed. "
+      "Exit code 1 when there is not enough memory, with the largest budgets that would fit.\n\n"
       "Example:\n  draftsmith plan examples/demo/run.yaml train.context_tokens=4096\n");
 }
 

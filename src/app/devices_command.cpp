@@ -3,9 +3,29 @@
 
 #include "app/commands.h"
 #include "app/machine.h"
+#include "base/error.h"
 #include "device/device.h"
+#include "kernels/tables.h"
 
 namespace draftsmith {
+
+namespace {
+
+// A card may also lack the library of its products.
+std::string why_unusable(const GpuList::Gpu& gpu) {
+  if (!gpu.unusable.empty()) return gpu.unusable;
+  Device device;
+  device.name = gpu.name;
+  device.traits = gpu.traits;
+  try {
+    kernels_of<bf16>(device).product_facts(device);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
 
 int run_devices() {
   const Machine machine = this_machine();
@@ -18,8 +38,8 @@ int run_devices() {
   if (!list.none.empty()) fmt::print("cuda:0             no: {}\n", list.none);
   for (const GpuList::Gpu& gpu : list.gpus) {
     fmt::print("{:<18} {}", gpu.name.text(), gpu.traits.card);
-    if (!gpu.unusable.empty()) {
-      fmt::print(", no: {}\n", gpu.unusable);
+    if (const std::string why = why_unusable(gpu); !why.empty()) {
+      fmt::print(", no: {}\n", why);
       continue;
     }
     fmt::print(", {:.1f} GiB, compute capability {}.{}, {} multiprocessors, driver for CUDA {}.{}\n",

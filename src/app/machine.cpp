@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <limits>
 #include <thread>
 
 #include <unistd.h>
@@ -34,23 +33,13 @@ std::string cpu_features() {
   return text.empty() ? "none of avx2, avx512f, avx512_bf16" : text;
 }
 
-std::int64_t available_bytes() {
-  std::ifstream stream("/proc/meminfo");
-  for (std::string name; stream >> name; stream.ignore(std::numeric_limits<std::streamsize>::max(), '\n')) {
-    std::int64_t kibibytes = 0;
-    if (name == "MemAvailable:" && stream >> kibibytes) return kibibytes * 1024;
-  }
-  return 0;
-}
-
 }  // namespace
 
 Machine this_machine() {
   return {.cpu = cpu_name(),
           .cpu_features = cpu_features(),
           .cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency())),
-          .memory_bytes = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE),
-          .available_bytes = available_bytes()};
+          .memory_bytes = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE)};
 }
 
 }  // namespace draftsmith

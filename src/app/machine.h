@@ -11,7 +11,6 @@ struct Machine {
   std::string cpu_features;  // of those that change which kernels run, as in "avx2 avx512f avx512_bf16"
   int cores = 1;
   std::int64_t memory_bytes = 0;
-  std::int64_t available_bytes = 0;  // of memory, without swapping, now
 };
 
 Machine this_machine();

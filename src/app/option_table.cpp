@@ -245,6 +245,13 @@ std::vector<Option> device_options() {
           "devices.queue.path",
           "where features wait: pinned host memory, or the drafters' own; auto: peer where GPUs allow",
           [](auto& run) -> auto& { return run.devices.queue.path; }),
+      declare(
+          "devices.attention", "implementation of attention on GPUs; auto: the fastest for each shape",
+          [](auto& run) -> auto& { return run.devices.attention; }),
+      real(
+          "devices.memory_gib", above_zero(1e6),
+          "most memory of each device that the run may take, in GiB; auto: what is available",
+          [](auto& run) -> auto& { return run.devices.memory_gib; }),
       integer(
           "devices.threads", {1, 4096}, "CPU threads of each logical device; auto: cores shared out",
           [](auto& run) -> auto& { return run.devices.threads; }),

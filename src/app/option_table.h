@@ -28,6 +28,10 @@ struct ChoiceNames<DType> {
   static constexpr std::array<std::string_view, 2> kNames{"float32", "bf16"};
 };
 template <>
+struct ChoiceNames<AttentionChoice> {
+  static constexpr std::array<std::string_view, 4> kNames{"auto", "hopper", "portable", "plain"};
+};
+template <>
 struct ChoiceNames<LossKind> {
   static constexpr std::array<std::string_view, 2> kNames{"dflash", "dpace"};
 };

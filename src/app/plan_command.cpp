@@ -3,9 +3,8 @@
 
 #include "app/commands.h"
 #include "app/config.h"
-#include "app/machine.h"
+#include "base/error.h"
 #include "train/plan.h"
-#include "train/report.h"
 #include "train/resolve.h"
 #include "train/warm_start.h"
 
@@ -16,13 +15,12 @@ int run_plan(const PlanArguments& arguments) {
   config.train.compute = resolve_compute(config.train.compute);
   const RunInputs inputs = load_run_inputs(config);
   if (!config.drafter.init.empty()) check_initial_drafter(config.drafter.init, inputs.shapes.drafter);
-  const RunPlan plan = plan_run(config, inputs);
-  fmt::print("{}", plan_text(plan, arguments.verbose ? PlanDetail::memory_and_products : PlanDetail::memory));
-  const std::int64_t available = this_machine().available_bytes;
-  const bool fits = plan.total_bytes() <= available;
-  fmt::print("in all {} of {} available: {}\n", byte_text(plan.total_bytes()), byte_text(available),
-             fits ? "it fits" : "it does not fit; lower train.context_tokens or train.blocks");
-  return fits ? kExitDone : kExitError;
+  const RunPlan plan =
+      plan_run(config, inputs, arguments.verbose ? PlanDetail::memory_and_products : PlanDetail::memory);
+  fmt::print("{}", plan_text(plan));
+  if (!plan.lack.empty()) throw Error(plan.lack);
+  fmt::print("it fits\n");
+  return kExitDone;
 }
 
 }  // namespace draftsmith

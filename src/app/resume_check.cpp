@@ -28,6 +28,7 @@ constexpr std::array<std::string_view, 14> kFree = {"output",
                                                     "devices.drafters",
                                                     "devices.queue.slots",
                                                     "devices.queue.path",
+                                                    "devices.memory_gib",
                                                     "devices.threads",
                                                     "devices.watchdog_s"};
 

@@ -32,6 +32,9 @@ struct DeviceTraits {
   std::int64_t memory_bytes = 0;  // of the card
 };
 
+// Which implementation of attention launches take. One that is asked for by name is taken or refused.
+enum class AttentionChoice { automatic, hopper, portable, plain };
+
 struct Device {
   DeviceName name;
   // About as many scalar operations as a launch must have before it is split: some ten microseconds, what waking the
@@ -39,7 +42,9 @@ struct Device {
   std::int64_t work_worth_sharing = std::int64_t{1} << 20;
   int threads = 1;  // CPU workers a launch is split over; part of what fixes the bits of a run
   DeviceTraits traits;
-  std::string tuning_folder;  // where measured choices of kernels are kept; empty: nowhere
+  AttentionChoice attention = AttentionChoice::automatic;
+  std::int64_t memory_limit_bytes = 0;  // the most that a run may take of it; 0: what is free
+  std::string tuning_folder;            // where measured choices of kernels are kept; empty: nowhere
 };
 
 // Checks that the device can be used here and opens it. Throws Error with advice when it cannot (cuda without

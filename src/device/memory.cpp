@@ -4,6 +4,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <limits>
+#include <string>
 
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -19,6 +22,9 @@ namespace {
 
 // Asked for a process's whole pool, so it belongs to no object.
 std::atomic<std::int64_t> g_pinned_bytes{0};
+
+// Of a GPU: its kernels' code, graphs and what libraries allocate.
+constexpr std::int64_t kBesideTheArena = std::int64_t{512} << 20;
 
 std::int64_t rounded(std::int64_t bytes) {
   return round_up(std::max<std::int64_t>(bytes, 1), kMemoryAlignment);
@@ -48,6 +54,22 @@ double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 <<
 }  // namespace
 
 bool host_addressable(const Device& device) { return device.name.kind == DeviceKind::cpu; }
+
+std::int64_t available_bytes(const Device& device) {
+  const std::int64_t free_bytes = device.name.kind == DeviceKind::cuda
+                                      ? cuda::memory_info(device.name.index).free_bytes - kBesideTheArena
+                                      : available_host_bytes();
+  return device.memory_limit_bytes > 0 ? std::min(free_bytes, device.memory_limit_bytes) : free_bytes;
+}
+
+std::int64_t available_host_bytes() {
+  std::ifstream stream("/proc/meminfo");
+  for (std::string name; stream >> name; stream.ignore(std::numeric_limits<std::streamsize>::max(), '\n')) {
+    std::int64_t kibibytes = 0;
+    if (name == "MemAvailable:" && stream >> kibibytes) return kibibytes * 1024;
+  }
+  return std::numeric_limits<std::int64_t>::max();  // nobody knows
+}
 
 void Buffer::Free::operator()(std::byte* memory) const {
   g_pinned_bytes -= pinned_bytes;

@@ -35,8 +35,13 @@ struct Kernels {
   // where that still can be; else the algorithm is chosen anew.
   std::unique_ptr<PreparedMatmul> (*prepare_matmul)(const Device&, const MatmulShape&,
                                                     const std::string& choice) = nullptr;
+  // What PreparedMatmul::scratch_bytes will be. Null: only a prepared product knows.
+  std::int64_t (*matmul_scratch_bytes)(const Device&, const MatmulShape&) = nullptr;
   // What choices, and the bits of a product, depend on. Throws Error when the device has no library for them.
   DeviceFacts (*product_facts)(const Device&) = nullptr;
+  // A line about which implementation a launch takes. Throws Error when Device::attention asks for one that
+  // does not serve it. Null: the device has but one.
+  std::string (*attention_path)(const Device&, const AttentionForward<T>&) = nullptr;
   void (*matmul)(const Stream&, const PreparedMatmul&, const MatmulOperands&) = nullptr;
 
   Launch<CopyRows<T>> copy_rows = nullptr;

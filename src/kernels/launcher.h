@@ -19,15 +19,16 @@ class Launcher {
       : own_stream_(device),
         stream_(own_stream_.view()),
         kernels_(kernels),
-        library_(device, kernels.prepare_matmul) {}
+        library_(device, kernels.prepare_matmul, kernels.matmul_scratch_bytes) {}
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  // Measures what `body` launches; its products are prepared by `choices`, and added to them.
+  // Measures what `body` launches; its products are prepared, if they are to, by `choices`, and added to them.
   template <typename Body>
-  void measure(ProductChoices& choices, const Body& body) {
+  void measure(Preparation preparation, ProductChoices& choices, const Body& body) {
     const Device& device = *stream_.device;
     library_.use(choices.of(kernels_.product_facts(device), device.name.text()), choices.place());
+    library_.set_preparation(preparation);
     mode_ = LaunchMode::measure;
     body();
     mode_ = LaunchMode::run;
@@ -47,8 +48,8 @@ class Launcher {
 
   template <typename Out>
   void operator()(const Matmul<T, Out>& matmul) {
+    if (measuring()) return library_.meet(shape_of(matmul));
     const PreparedMatmul& prepared = library_.find(shape_of(matmul));
-    if (measuring()) return;
     DRAFTSMITH_CHECK(library_.scratch().size >= prepared.scratch_bytes,
                      "scratch was measured before the run");
     kernels_.matmul(stream_, prepared,
@@ -83,6 +84,7 @@ class Launcher {
     if (arguments.plan.size > 0) run(kernels_.prepare_attention, arguments);
   }
   void operator()(const AttentionForward<T>& arguments) {
+    if (measuring()) note_attention(arguments);
     run(kernels_.attention_forward, kernels_.attention_forward_scratch, arguments);
   }
   void operator()(const AttentionBackward<T>& arguments) {
@@ -136,6 +138,16 @@ class Launcher {
     stream.scratch = library_.scratch().data;
     stream.scratch_bytes = library_.scratch().size;
     kernel(stream, arguments);
+  }
+
+  void note_attention(const AttentionForward<T>& arguments) {
+    const Device& device = *stream_.device;
+    if (kernels_.attention_path != nullptr) {
+      return library_.note(kernels_.attention_path(device, arguments));
+    }
+    if (device.attention == AttentionChoice::automatic) return;
+    throw Error("devices.attention: " + device.name.text() +
+                " has one implementation of attention only; leave the option at auto");
   }
 
   template <typename Out>

@@ -39,8 +39,15 @@ const PreparedMatmul& MatmulLibrary::find(const MatmulShape& shape) {
   return *prepared_.back();
 }
 
+void MatmulLibrary::meet(const MatmulShape& shape) {
+  if (preparation_ == Preparation::products || scratch_bytes_of_ == nullptr) {
+    find(shape);
+  } else {
+    reserve_scratch(scratch_bytes_of_(device_, shape));
+  }
+}
+
 void MatmulLibrary::use(DeviceChoices choices, std::string place) {
-  DRAFTSMITH_CHECK(prepared_.empty(), "choices are named before products are prepared");
   chosen_ = std::move(choices);
   place_ = std::move(place);
 }
@@ -55,6 +62,10 @@ std::int64_t MatmulLibrary::scratch_bytes() const {
   std::int64_t most = reserved_bytes_;
   for (const auto& prepared : prepared_) most = std::max(most, prepared->scratch_bytes);
   return most;
+}
+
+void MatmulLibrary::note(const std::string& line) {
+  if (std::find(notes_.begin(), notes_.end(), line) == notes_.end()) notes_.push_back(line);
 }
 
 std::vector<std::string> MatmulLibrary::describe() const {

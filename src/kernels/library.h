@@ -13,17 +13,28 @@
 
 namespace draftsmith {
 
+// What a measuring launcher does about a product that it meets: find out how much scratch it needs, which takes
+// no memory of the device, or prepare it.
+enum class Preparation { sizes, products };
+
 class MatmulLibrary {
  public:
   using Prepare = std::unique_ptr<PreparedMatmul> (*)(const Device&, const MatmulShape&,
                                                       const std::string& choice);
-  MatmulLibrary(const Device& device, Prepare prepare) : device_(device), prepare_(prepare) {}
+  // Null: only a prepared product knows.
+  using ScratchBytes = std::int64_t (*)(const Device&, const MatmulShape&);
+  MatmulLibrary(const Device& device, Prepare prepare, ScratchBytes scratch_bytes_of = nullptr)
+      : device_(device), prepare_(prepare), scratch_bytes_of_(scratch_bytes_of) {}
 
-  // Before the first product: prepares what `choices` holds as it says. Where they are stored ones, find()
+  // From now on what `choices` holds is prepared as it says. Where they are stored ones, find()
   // throws Error for a product that they lack or that cannot be prepared so any more.
   void use(DeviceChoices choices, std::string place);
   // What is prepared.
   DeviceChoices choices() const;
+
+  void set_preparation(Preparation preparation) { preparation_ = preparation; }
+  // A product that a run will find(): prepares it, or its scratch.
+  void meet(const MatmulShape& shape);
 
   // Throws Error when no kernel supports the shape.
   const PreparedMatmul& find(const MatmulShape& shape);
@@ -36,15 +47,22 @@ class MatmulLibrary {
   void set_scratch(Vector<std::byte> scratch) { scratch_ = scratch; }
   Vector<std::byte> scratch() const { return scratch_; }
 
+  // A line about a launch that was measured; the same once only.
+  void note(const std::string& line);
+  const std::vector<std::string>& notes() const { return notes_; }
+
   // One line a product: shape and the algorithm chosen.
   std::vector<std::string> describe() const;
 
  private:
   const Device& device_;
   Prepare prepare_;
+  ScratchBytes scratch_bytes_of_;
+  Preparation preparation_ = Preparation::products;
   DeviceChoices chosen_;
   std::string place_;  // where they are stored; empty: what they lack is chosen anew
   std::vector<std::unique_ptr<PreparedMatmul>> prepared_;
+  std::vector<std::string> notes_;
   std::int64_t reserved_bytes_ = 0;
   Vector<std::byte> scratch_;
 };

@@ -35,11 +35,11 @@ void DeviceThread<T>::lay_out(Carver& carver, Carver& shared) {
 }
 
 template <typename T>
-void DeviceThread<T>::measure(ProductChoices& choices) {
+void DeviceThread<T>::measure(Preparation preparation, ProductChoices& choices) {
   Carver views, shared_views;
   lay_out(views, shared_views);
-  if (target_) target_->measure(choices);
-  if (drafter_) drafter_->measure(choices);
+  if (target_) target_->measure(preparation, choices);
+  if (drafter_) drafter_->measure(preparation, choices);
   measured_ = Carver();
   measured_shared_ = Carver();
   lay_out(measured_, measured_shared_);  // with the scratch that the launches turned out to need
@@ -74,15 +74,26 @@ void DeviceThread<T>::warm_up(Slot& slot) {
 }
 
 template <typename T>
-std::vector<std::string> DeviceThread<T>::describe_products() {
+template <typename Lines>
+std::vector<std::string> DeviceThread<T>::lines_of_libraries(Lines lines_of) {
   std::vector<std::string> lines;
   const auto append = [&](auto& worker) {
     if (!worker) return;
-    for (const std::string& line : worker->launcher().library().describe()) lines.push_back(line);
+    for (const std::string& line : lines_of(worker->launcher().library())) lines.push_back(line);
   };
   append(target_);
   append(drafter_);
   return lines;
+}
+
+template <typename T>
+std::vector<std::string> DeviceThread<T>::attention_paths() {
+  return lines_of_libraries([](const MatmulLibrary& library) { return library.notes(); });
+}
+
+template <typename T>
+std::vector<std::string> DeviceThread<T>::describe_products() {
+  return lines_of_libraries([](const MatmulLibrary& library) { return library.describe(); });
 }
 
 template <typename T>

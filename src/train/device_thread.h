@@ -59,9 +59,9 @@ class DeviceThread {
   DeviceThread(const Device& device, const DeviceRoles& roles, const RunShapes& shapes,
                const TrainConfig& train);
 
-  // Main thread, in this order. measure() prepares every product, by `choices` and adding to them, and counts
-  // the memory, and is all that a plan needs; carve() allocates it; load() reads weights.
-  void measure(ProductChoices& choices);
+  // Main thread, in this order. measure() counts the memory, which is all that a plan needs, and if it is to
+  // prepares every product, by `choices` and adding to them; carve() allocates; load() reads weights.
+  void measure(Preparation preparation, ProductChoices& choices);
   void carve();
   void load(const std::filesystem::path& target_folder);
   void restore(const TrainedState& state, const StepCounters& counters);
@@ -78,6 +78,7 @@ class DeviceThread {
   const DeviceRoles& roles() const { return roles_; }
   std::int64_t bytes() const { return measured_.peak(); }
   const std::map<std::string, std::int64_t>& bytes_by_purpose() const { return measured_.bytes_by_purpose(); }
+  std::vector<std::string> attention_paths();
   std::vector<std::string> describe_products();
   ExchangeBuffers exchange_buffers() const { return drafter_->exchange_buffers(); }
   const OptimizerState<T>& state() const { return drafter_->state(); }
@@ -89,6 +90,8 @@ class DeviceThread {
   double product_rate() const { return product_rate_; }  // measured at warm-up, 2 * multiply-adds / s
 
  private:
+  template <typename Lines>
+  std::vector<std::string> lines_of_libraries(Lines lines_of);
   void lay_out(Carver& carver, Carver& shared);
   // These return false when the run ends here.
   bool work_on(const SequenceItem& item, const PipelineLinks& links);

@@ -97,9 +97,9 @@ void DrafterWorker<T>::carve(Carver& carver, Carver& shared, const VocabularyTab
 }
 
 template <typename T>
-void DrafterWorker<T>::measure(ProductChoices& choices) {
+void DrafterWorker<T>::measure(Preparation preparation, ProductChoices& choices) {
   counts_ = {.loss_chunks = 1};
-  launch_.measure(choices, [this] { launch_everything(); });
+  launch_.measure(preparation, choices, [this] { launch_everything(); });
 }
 
 template <typename T>

@@ -43,7 +43,7 @@ class DrafterWorker {
   void carve(Carver& carver, Carver& shared, const VocabularyTables<T>* tables);
   // Prepares every launch, its products by `choices` and adding to them, and finds how much scratch they need, over
   // views without memory.
-  void measure(ProductChoices& choices);
+  void measure(Preparation preparation, ProductChoices& choices);
   // Reads the target's tables unless they are shared.
   void load(const std::filesystem::path& target_folder);
   // The state that training begins with.

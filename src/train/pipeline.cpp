@@ -132,8 +132,8 @@ Pipeline<T>::Pipeline(const PipelineInputs& inputs)
       memory_(devices_of<T>(devices_)) {}
 
 template <typename T>
-void Pipeline<T>::measure(ProductChoices& choices) {
-  for (const auto& device : devices_) device->measure(choices);
+void Pipeline<T>::measure(Preparation preparation, ProductChoices& choices) {
+  for (const auto& device : devices_) device->measure(preparation, choices);
 }
 
 template <typename T>

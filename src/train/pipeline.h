@@ -55,8 +55,8 @@ class Pipeline {
   // Opens the devices.
   explicit Pipeline(const PipelineInputs& inputs);
 
-  // Counts the memory of every device and prepares its products, by `choices` and adding to them.
-  void measure(ProductChoices& choices);
+  // Counts the memory of every device; and prepares its products, if it is to, by `choices` and adding to them.
+  void measure(Preparation preparation, ProductChoices& choices);
   // Allocates what was counted, and the slots: all memory of the run but the staging buffer. Connects the drafters.
   void allocate();
   // Reads the weights, sets every drafter's state, and runs each device once on the first micro-batch.

@@ -18,23 +18,31 @@ std::string roles_text(const DeviceRoles& roles) {
 }
 
 template <typename T>
-void plan_devices(const PipelineInputs& inputs, RunPlan& plan) {
+void plan_devices(const PipelineInputs& inputs, PlanDetail detail, RunPlan& plan) {
   Pipeline<T> pipeline(inputs);
   ProductChoices choices;
-  pipeline.measure(choices);
-  for (const auto& device : pipeline.devices()) {
-    plan.devices.push_back({.name = device->device().name.text(),
-                            .roles = roles_text(device->roles()),
-                            .threads = device->device().threads,
-                            .bytes_by_purpose = pipeline.bytes_by_purpose(*device),
-                            .bytes = device->bytes() + pipeline.slot_bytes_on(device->device()),
-                            .products = device->describe_products()});
+  pipeline.measure(Preparation::sizes, choices);
+  plan.lack = memory_lack(pipeline, inputs);
+  const bool prepare = detail == PlanDetail::memory_and_products && plan.lack.empty();
+  if (prepare) pipeline.measure(Preparation::products, choices);
+  const std::vector<MemoryNeed> needs = memory_needs(pipeline);
+  for (std::size_t i = 0; i < pipeline.devices().size(); ++i) {
+    auto& device = *pipeline.devices()[i];
+    plan.devices.push_back({.name = device.device().name.text(),
+                            .roles = roles_text(device.roles()),
+                            .threads = device.device().threads,
+                            .bytes_by_purpose = pipeline.bytes_by_purpose(device),
+                            .bytes = needs[i].bytes,
+                            .available_bytes = needs[i].available_bytes,
+                            .attention = device.attention_paths(),
+                            .products = prepare ? device.describe_products() : std::vector<std::string>()});
   }
   const std::int64_t state_bytes = CheckpointThread::staging_bytes(pipeline.table());
   plan.weights = pipeline.table().size;
   plan.host_bytes = {{"slots", pipeline.slot_bytes()},
                      {"checkpoint staging", state_bytes},
                      {"first state, until training begins", state_bytes}};
+  plan.host = needs.back();
 }
 
 // A device takes about as long as its useful operations.
@@ -68,13 +76,7 @@ std::int64_t sum_of(const std::map<std::string, std::int64_t>& bytes) {
 
 }  // namespace
 
-std::int64_t RunPlan::total_bytes() const {
-  std::int64_t total = sum_of(host_bytes);
-  for (const PlannedDevice& device : devices) total += device.bytes;
-  return total;
-}
-
-RunPlan plan_run(const RunConfig& config, const RunInputs& inputs) {
+RunPlan plan_run(const RunConfig& config, const RunInputs& inputs, PlanDetail detail) {
   const std::atomic<int> no_signal{0};
   const BatchBudget& budget = inputs.shapes.budget;
   RunPlan plan;
@@ -96,25 +98,27 @@ RunPlan plan_run(const RunConfig& config, const RunInputs& inputs) {
                                 .steps = plan.steps,
                                 .hooks = {},
                                 .stop_signal = no_signal};
-  config.train.compute == DType::bf16 ? plan_devices<bf16>(pipeline, plan)
-                                      : plan_devices<float>(pipeline, plan);
+  config.train.compute == DType::bf16 ? plan_devices<bf16>(pipeline, detail, plan)
+                                      : plan_devices<float>(pipeline, detail, plan);
   return plan;
 }
 
-std::string plan_text(const RunPlan& plan, PlanDetail detail) {
+std::string plan_text(const RunPlan& plan) {
   std::string text = fmt::format(
       "{} steps of about {:.0f} documents, {:.2f} epochs, in {}; {:.2f} M weights are trained\n", plan.steps,
       plan.documents_per_step, plan.epochs, plan.compute, static_cast<double>(plan.weights) / 1e6);
   for (const PlannedDevice& device : plan.devices) {
-    text += fmt::format("{} ({}, {} thread{}): {}\n{}", device.name, device.roles, device.threads,
-                        device.threads == 1 ? "" : "s", byte_text(device.bytes),
-                        purpose_text(device.bytes_by_purpose));
-    if (detail != PlanDetail::memory_and_products) continue;
-    text += "    products\n";
+    text += fmt::format("{} ({}, {} thread{}): {} of {} available\n{}", device.name, device.roles,
+                        device.threads, device.threads == 1 ? "" : "s", byte_text(device.bytes),
+                        byte_text(device.available_bytes), purpose_text(device.bytes_by_purpose));
+    for (const std::string& path : device.attention) text += "    attention of " + path + "\n";
+    if (!device.products.empty()) text += "    products\n";
     for (const std::string& product : device.products) text += "      " + product + "\n";
   }
   return text + split_advice(plan) +
-         fmt::format("host: {}\n{}", byte_text(sum_of(plan.host_bytes)), purpose_text(plan.host_bytes));
+         fmt::format("host: {} beside the devices; with those on the CPU {} of {} available\n{}",
+                     byte_text(sum_of(plan.host_bytes)), byte_text(plan.host.bytes),
+                     byte_text(plan.host.available_bytes), purpose_text(plan.host_bytes));
 }
 
 }  // namespace draftsmith

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "train/balance.h"
+#include "train/memory_check.h"
 #include "train/run_config.h"
 #include "train/run_inputs.h"
 
@@ -17,8 +18,9 @@ struct PlannedDevice {
   std::string roles;
   int threads = 1;
   std::map<std::string, std::int64_t> bytes_by_purpose;
-  std::int64_t bytes = 0;
-  std::vector<std::string> products;  // shape and algorithm of every matrix product
+  std::int64_t bytes = 0, available_bytes = 0;
+  std::vector<std::string> attention;  // which implementation each kind takes, where there are several
+  std::vector<std::string> products;   // shape and algorithm of every matrix product, if asked for
 };
 
 struct RunPlan {
@@ -28,17 +30,16 @@ struct RunPlan {
   double documents_per_step = 0;
   double epochs = 0;
   std::vector<PlannedDevice> devices;
-  std::map<std::string, std::int64_t> host_bytes;
+  std::map<std::string, std::int64_t> host_bytes;  // beside the devices
+  MemoryNeed host;                                 // with the logical CPU devices
+  std::string lack;                                // why it cannot run here; empty: it can
   RoleWork work;  // of the first micro-batch, in useful operations: how the roles compare
-
-  // Logical CPU devices share the host's memory.
-  std::int64_t total_bytes() const;
 };
 
-// `config` is resolved, compute too.
-RunPlan plan_run(const RunConfig& config, const RunInputs& inputs);
-
 enum class PlanDetail { memory, memory_and_products };
-std::string plan_text(const RunPlan& plan, PlanDetail detail);
+// `config` is resolved, compute too. Products are prepared only when asked for and if the memory is there.
+RunPlan plan_run(const RunConfig& config, const RunInputs& inputs, PlanDetail detail);
+
+std::string plan_text(const RunPlan& plan);
 
 }  // namespace draftsmith

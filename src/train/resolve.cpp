@@ -118,6 +118,9 @@ std::vector<DeviceAssignment> assign_devices(const DevicesConfig& config) {
     devices.push_back({.device = open_device(one.name, static_cast<int>(config.threads.value_or(0)),
                                              static_cast<int>(named.size())),
                        .roles = one.roles});
+    devices.back().device.attention = config.attention;
+    devices.back().device.memory_limit_bytes =
+        static_cast<std::int64_t>(config.memory_gib.value_or(0) * (std::int64_t{1} << 30));
   }
   return devices;
 }

@@ -36,8 +36,8 @@ void TargetWorker<T>::carve(Carver& carver) {
 }
 
 template <typename T>
-void TargetWorker<T>::measure(ProductChoices& choices) {
-  launch_.measure(choices, [this] { launch_prefill(); });
+void TargetWorker<T>::measure(Preparation preparation, ProductChoices& choices) {
+  launch_.measure(preparation, choices, [this] { launch_prefill(); });
 }
 
 template <typename T>

@@ -22,7 +22,7 @@ class TargetWorker {
   void carve(Carver& carver);
   // Prepares every launch of the pass, its products by `choices` and adding to them, and finds how much scratch they
   // need, over views without memory.
-  void measure(ProductChoices& choices);
+  void measure(Preparation preparation, ProductChoices& choices);
   // Reads the weights of a Hugging Face folder into the carved memory.
   void load(const std::filesystem::path& folder);
   // Fills a packed slot launch by launch, then captures the pass.

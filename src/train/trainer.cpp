@@ -14,6 +14,7 @@
 #include "data/snapshot.h"
 #include "metrics/recorder.h"
 #include "train/choices_file.h"
+#include "train/memory_check.h"
 #include "train/pipeline.h"
 #include "train/resolve.h"
 #include "train/target_identity.h"
@@ -195,7 +196,10 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
   Pipeline<T> pipeline(inputs);
   ProductChoices choices;
   if (resumed && !request.retune) choices = read_checkpoint_choices(resumed->checkpoint.path);
-  pipeline.measure(choices);
+  pipeline.measure(Preparation::sizes, choices);
+  const std::string lack = memory_lack(pipeline, inputs);
+  if (!lack.empty()) throw Error(lack);
+  pipeline.measure(Preparation::products, choices);
   const std::string chosen = choices_text(choices.all());
   pipeline.allocate();
   InitialState initial(pipeline.table(), inputs, resumed);

@@ -63,6 +63,14 @@ TEST(Buffer, SaysWhatCouldNotBeAllocated) {
               ThrowsMessage<Error>(testing::AllOf(HasSubstr("cpu:0"), HasSubstr("draftsmith plan"))));
 }
 
+TEST(AvailableBytes, AreTheMachinesUnlessTheDeviceIsLimited) {
+  Device device{};
+  EXPECT_GT(available_host_bytes(), std::int64_t{1} << 20);
+  EXPECT_GT(available_bytes(device), std::int64_t{1} << 20);
+  device.memory_limit_bytes = 12345;
+  EXPECT_EQ(available_bytes(device), 12345);
+}
+
 TEST(SealDeathTest, AnAllocationAfterwardsAborts) {
   const Device device{};
   EXPECT_DEATH(

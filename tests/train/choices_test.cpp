@@ -1,46 +1,12 @@
 // A resumed run makes its products as before, or says why it cannot.
-#include <filesystem>
-
 #include <gtest/gtest.h>
 
-#include "data/file.h"
-#include "data/snapshot.h"
 #include "support/expect_error.h"
 #include "train/choices_file.h"
-#include "train/tiny_run.h"
+#include "train/half_run.h"
 
 namespace draftsmith {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A run of 6 steps of which 3 are made, and what its checkpoint says of products.
-class HalfRun : public TinyRun {
- public:
-  HalfRun() {
-    hooks.at = [this](PipelinePoint point, std::int64_t index, Slot*) {
-      if (point == PipelinePoint::exchange && index == 3) stop_signal = 15;
-    };
-    train();
-    hooks = {};
-    stop_signal = 0;
-  }
-  fs::path file() const { return folder().checkpoint(3) / "choices.json"; }
-  std::vector<DeviceChoices> stored() const { return parse_choices(read_text_file(file()), file().string()); }
-  // As a checkpoint that was written so.
-  void store(const std::vector<DeviceChoices>& choices) const {
-    const fs::path checkpoint = folder().checkpoint(3), whole = checkpoint.string() + "-whole";
-    fs::rename(checkpoint, whole);
-    SnapshotWriter writer(checkpoint);
-    for (const auto& item : fs::directory_iterator(whole)) {
-      if (item.path().filename() == kChecksumFile) continue;
-      fs::copy(item.path(), writer.file(item.path().filename().string()));
-    }
-    atomic_write_file(writer.file("choices.json"), choices_text(choices));
-    writer.commit();
-    fs::remove_all(whole);
-  }
-};
 
 TEST(ChoicesFile, IsReadBackExactly) {
   const std::vector<DeviceChoices> choices = {
@@ -64,6 +30,7 @@ TEST(ChoicesFile, AnythingElseIsRefused) {
 
 TEST(ResumedChoices, AreThoseOfTheCheckpointAndInTheRunsFolder) {
   HalfRun run;
+  run.train_half();
   const auto stored = run.stored();
   ASSERT_EQ(stored.size(), 1u);  // cpu:0 and cpu:1 are of one kind
   EXPECT_GT(stored[0].products.size(), 10u);
@@ -74,6 +41,7 @@ TEST(ResumedChoices, AreThoseOfTheCheckpointAndInTheRunsFolder) {
 
 TEST(ResumedChoices, AnotherThreadCountIsRefusedAndRetuned) {
   HalfRun run;
+  run.train_half();
   run.config.devices.threads = 2;
   expect_error([&] { run.train(ExistingFolder::resume); },
                {run.file().string(), "threads was 1 and is 2", "--retune"});
@@ -85,6 +53,7 @@ TEST(ResumedChoices, AnotherThreadCountIsRefusedAndRetuned) {
 
 TEST(ResumedChoices, AnotherLibraryCardOrLackingProductIsRefusedAndRetuned) {
   HalfRun run;
+  run.train_half();
   const auto own = run.stored();
   const auto refused = [&](const std::vector<DeviceChoices>& choices,
                            std::initializer_list<std::string_view> parts) {

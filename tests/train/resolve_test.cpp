@@ -83,7 +83,7 @@ TEST(Plan, CountsExactlyWhatTheRunAllocates) {
   inputs.shapes =
       resolve_shapes(run.config, tiny_target(), resolve_drafter(run.config.drafter, tiny_target(), 95));
   inputs.train = made_up_corpus(run.documents, 1);
-  const RunPlan plan = plan_run(run.config, inputs);
+  const RunPlan plan = plan_run(run.config, inputs, PlanDetail::memory_and_products);
   ASSERT_EQ(plan.devices.size(), report.devices.size());
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     EXPECT_EQ(plan.devices[i].bytes, report.devices[i].bytes);
@@ -94,6 +94,12 @@ TEST(Plan, CountsExactlyWhatTheRunAllocates) {
     EXPECT_EQ(sum, plan.devices[i].bytes);
   }
   EXPECT_EQ(plan.host_bytes.at("slots"), report.slot_bytes);
+}
+
+TEST(Plan, AnImplementationOfAttentionThatADeviceLacksIsRefused) {
+  TinyRun run;
+  run.config.devices.attention = AttentionChoice::portable;
+  expect_error([&] { run.train(); }, {"devices.attention: cpu:0 has one implementation", "auto"});
 }
 
 }  // namespace

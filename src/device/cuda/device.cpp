@@ -6,60 +6,38 @@
 
 #include "device/cuda/driver.h"
 #include "device/cuda/handle.h"
+#include "device/gpu_list.h"
 
 namespace draftsmith::cuda {
 
 namespace {
 
-constexpr int kOldestCompute = 80;  // the oldest architecture that kernels are built for
-
 // One fact of the process, set once and never taken back.
 std::atomic<bool> g_opened{false};
 
-std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
-
-int driver_version() {
-  int version = 0;
-  return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
-}
-
-// Why no GPU can be used at all; empty when there is one.
-std::string why_none(int& count) {
-  count = 0;
-  const int driver = driver_version();
-  if (driver == 0) return "there is no NVIDIA driver on this machine";
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaErrorInsufficientDriver) {
-    return fmt::format("the NVIDIA driver supports CUDA {}, but this draftsmith needs {} or newer: update it",
-                       version_text(driver), version_text(CUDART_VERSION));
-  }
-  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
-    return "the NVIDIA driver finds no GPU (is it hidden by CUDA_VISIBLE_DEVICES, or not given to this "
-           "container?)";
-  }
-  return error == cudaSuccess
-             ? ""
-             : fmt::format("the NVIDIA driver fails: {}. See nvidia-smi", cudaGetErrorString(error));
-}
-
-GpuList::Gpu describe(int index) {
-  GpuList::Gpu gpu{.name = {DeviceKind::cuda, index}};
+DriverAnswer::Card ask_card(int index, int driver) {
   cudaDeviceProp properties{};
   const cudaError_t error = cudaGetDeviceProperties(&properties, index);
-  if (error != cudaSuccess) {
-    gpu.unusable = fmt::format("its properties cannot be read: {}", cudaGetErrorString(error));
-    return gpu;
-  }
-  gpu.traits = {.card = properties.name,
-                .driver = driver_version(),
-                .compute = properties.major * 10 + properties.minor,
-                .multiprocessors = properties.multiProcessorCount,
-                .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem)};
-  if (gpu.traits.compute < kOldestCompute) {
-    gpu.unusable = fmt::format("its architecture is {}.{}, but kernels are built for 8.0 (Ampere) and newer",
-                               properties.major, properties.minor);
-  }
-  return gpu;
+  if (error != cudaSuccess) return {.traits = {}, .failure = cudaGetErrorString(error)};
+  return {.traits = {.card = properties.name,
+                     .driver = driver,
+                     .compute = properties.major * 10 + properties.minor,
+                     .multiprocessors = properties.multiProcessorCount,
+                     .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem)},
+          .failure = ""};
+}
+
+DriverAnswer ask_driver() {
+  DriverAnswer answer{.needed = CUDART_VERSION};
+  if (cudaDriverGetVersion(&answer.driver) != cudaSuccess) answer.driver = 0;
+  if (answer.driver == 0) return answer;
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  answer.too_old = error == cudaErrorInsufficientDriver;
+  if (error != cudaSuccess && error != cudaErrorNoDevice) answer.failure = cudaGetErrorString(error);
+  if (error != cudaSuccess) return answer;
+  for (int index = 0; index < count; ++index) answer.cards.push_back(ask_card(index, answer.driver));
+  return answer;
 }
 
 }  // namespace
@@ -68,27 +46,11 @@ void throw_failed(cudaError_t error, const char* tried) {
   throw Error(fmt::format("{} failed: {} ({})", tried, cudaGetErrorString(error), cudaGetErrorName(error)));
 }
 
-GpuList list() {
-  GpuList list;
-  int count = 0;
-  list.none = why_none(count);
-  if (!list.none.empty()) return list;
-  for (int index = 0; index < count; ++index) list.gpus.push_back(describe(index));
-  return list;
-}
+GpuList list() { return judge_gpus(ask_driver()); }
 
 DeviceTraits open(DeviceName name) {
-  int count = 0;
-  const std::string none = why_none(count);
-  if (!none.empty()) throw Error(fmt::format("device {} cannot be used: {}", name.text(), none));
-  if (name.index >= count) {
-    throw Error(fmt::format("device {} cannot be used: this machine has {} GPU{}, cuda:0{}", name.text(),
-                            count, count == 1 ? "" : "s",
-                            count == 1 ? "" : fmt::format(" to cuda:{}", count - 1)));
-  }
-  const GpuList::Gpu gpu = describe(name.index);
-  if (!gpu.unusable.empty())
-    throw Error(fmt::format("device {} cannot be used: {}", name.text(), gpu.unusable));
+  const GpuList all = list();
+  const GpuList::Gpu& gpu = usable_gpu(all, name);
   check(cudaSetDevice(name.index), "opening a GPU");
   check(cudaFree(nullptr), "opening a GPU");  // makes its context now
   g_opened = true;

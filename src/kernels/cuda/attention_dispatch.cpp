@@ -1,6 +1,10 @@
 // Which attention a launch takes: a fast path where the shape has one and every row begins on 16 bytes, the
 // plain path otherwise (float always). A launch without a plan cuts one from the scratch that it is lent and fills it,
 // which costs a fraction of the attention.
+#include <string>
+
+#include <fmt/core.h>
+
 #include "device/cuda/handle.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/operations.h"
@@ -22,14 +26,57 @@ bool operands_on_sixteen_bytes(const Arguments& arguments) {
          on_sixteen_bytes(arguments.block_value) && on_sixteen_bytes(arguments.output);
 }
 
+const char* name_of(AttentionPath path) {
+  switch (path) {
+    case AttentionPath::hopper:
+      return "hopper";
+    case AttentionPath::portable:
+      return "portable";
+    case AttentionPath::none:
+      break;
+  }
+  return "plain";
+}
+
+std::string text_of(const AttentionShape& shape) {
+  const std::string rows =
+      shape.block_size == 0 ? "rows of a context" : fmt::format("blocks of {}", shape.block_size);
+  return fmt::format("{}, {}/{} heads of {}", rows, shape.query_heads, shape.kv_heads, shape.head_dim);
+}
+
+// What Device::attention makes of the fastest path for a shape. Hopper cards have the portable one too.
+AttentionPath wanted_path(const Device& device, const AttentionShape& shape, AttentionPath fastest) {
+  const auto refuse = [&](const char* wanted) -> AttentionPath {
+    throw Error(
+        fmt::format("devices.attention: {} does not serve {} on {}, where the fastest is {}. Use "
+                    "auto, or another type or shape",
+                    wanted, text_of(shape), device.name.text(), name_of(fastest)));
+  };
+  switch (device.attention) {
+    case AttentionChoice::automatic:
+      break;
+    case AttentionChoice::plain:
+      return AttentionPath::none;
+    case AttentionChoice::portable:
+      return fastest == AttentionPath::none ? refuse("portable") : AttentionPath::portable;
+    case AttentionChoice::hopper:
+      return fastest != AttentionPath::hopper ? refuse("hopper") : AttentionPath::hopper;
+  }
+  return fastest;
+}
+
 template <typename Arguments>
 AttentionPath path_of(const Device& device, const Arguments& arguments) {
   if (arguments.query.rows == 0 || arguments.context_key.rows == 0) return AttentionPath::none;
-  if (!operands_on_sixteen_bytes(arguments)) return AttentionPath::none;
-  return choose_attention_path(arguments.shape, device.traits.compute);
+  const AttentionPath fastest = operands_on_sixteen_bytes(arguments)
+                                    ? choose_attention_path(arguments.shape, device.traits.compute)
+                                    : AttentionPath::none;
+  return wanted_path(device, arguments.shape, fastest);
 }
 
-AttentionPath forward_path(const Device&, const AttentionForward<float>&) { return AttentionPath::none; }
+AttentionPath forward_path(const Device& device, const AttentionForward<float>& arguments) {
+  return wanted_path(device, arguments.shape, AttentionPath::none);
+}
 AttentionPath forward_path(const Device& device, const AttentionForward<bf16>& arguments) {
   return path_of(device, arguments);
 }
@@ -49,7 +96,7 @@ AttentionPath planned_path(const Device& device, const PrepareAttention<T>& argu
   if (std::is_same_v<T, float> || arguments.intervals.begin.size == 0 || arguments.context_rows == 0) {
     return AttentionPath::none;
   }
-  return choose_attention_path(arguments.shape, device.traits.compute);
+  return wanted_path(device, arguments.shape, choose_attention_path(arguments.shape, device.traits.compute));
 }
 
 template <typename T>
@@ -89,6 +136,11 @@ std::int64_t grad_score_bytes(const Device& device) { return device.traits.memor
 void make_current(const Device& device) { check(cudaSetDevice(device.name.index), "choosing a GPU"); }
 
 }  // namespace
+
+template <typename T>
+std::string attention_path_text(const Device& device, const AttentionForward<T>& arguments) {
+  return fmt::format("{}: {}", text_of(arguments.shape), name_of(forward_path(device, arguments)));
+}
 
 template <typename T>
 std::int64_t attention_plan_bytes(const Device& device, const PrepareAttention<T>& arguments) {
@@ -169,6 +221,8 @@ void attention_backward(const Stream& stream, const AttentionBackward<T>& argume
   plain_attention_backward(stream, arguments);
 }
 
+template std::string attention_path_text(const Device&, const AttentionForward<float>&);
+template std::string attention_path_text(const Device&, const AttentionForward<bf16>&);
 template std::int64_t attention_plan_bytes(const Device&, const PrepareAttention<float>&);
 template std::int64_t attention_plan_bytes(const Device&, const PrepareAttention<bf16>&);
 template void prepare_attention(const Stream&, const PrepareAttention<float>&);

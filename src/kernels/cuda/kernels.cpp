@@ -9,7 +9,9 @@ template <typename T>
 const Kernels<T>& cuda_kernels() {
   static const Kernels<T> kernels{
       .prepare_matmul = cuda::prepare_matmul,
+      .matmul_scratch_bytes = cuda::matmul_scratch_bytes,
       .product_facts = cuda::product_facts,
+      .attention_path = cuda::attention_path_text<T>,
       .matmul = cuda::run_matmul,
       .copy_rows = cuda::copy_rows<T>,
       .fill_zero = cuda::fill_zero,

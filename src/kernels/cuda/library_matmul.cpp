@@ -23,7 +23,8 @@ namespace draftsmith::cuda {
 
 namespace {
 
-constexpr std::int64_t kMaxScratchBytes = std::int64_t{32} << 20;
+constexpr std::int64_t kScratchAlignment = 256;  // the library demands it
+constexpr std::int64_t kMaxScratchBytes = kLibraryScratchBytes - kScratchAlignment;
 constexpr int kCandidates = 16;
 constexpr std::size_t kFinalists = 4;  // measured again; the shortest time of each counts
 constexpr int kFinalRounds = 3;
@@ -248,7 +249,6 @@ std::string describe(const Algorithm& algorithm) {
 }
 
 // The library refuses scratch that does not begin on 256 bytes; an arena's views begin on 64.
-constexpr std::int64_t kScratchAlignment = 256;
 
 void* aligned_scratch(void* scratch) {
   const auto place = reinterpret_cast<std::intptr_t>(scratch);
@@ -267,8 +267,7 @@ class LibraryMatmul : public CudaMatmul {
       algorithm_ = choose(device, shape, plan_);
       cache.keep(shape.key(), choice_text(algorithm_));
     }
-    scratch_bytes =
-        kMaxScratchBytes + kScratchAlignment;  // whatever was chosen, the plan's bytes are the arena's
+    scratch_bytes = kLibraryScratchBytes;
     algorithm = describe(algorithm_);
     choice = choice_text(algorithm_);
   }

@@ -16,6 +16,15 @@ bool on_sixteen_bytes(const MatmulShape& shape) {
          shape.output_stride * output % 16 == 0;
 }
 
+enum class Path { few_rows, plain, library };
+
+Path path_of(const MatmulShape& shape) {
+  if (shape.form == MatmulForm::nt && shape.rows <= kFewRows) return Path::few_rows;
+  // The library adds a bias of the output's type only.
+  const bool widened_bias = shape.bias && shape.storage != shape.output;
+  return !on_sixteen_bytes(shape) || widened_bias ? Path::plain : Path::library;
+}
+
 }  // namespace
 
 std::unique_ptr<PreparedMatmul> prepare_matmul(const Device& device, const MatmulShape& shape,
@@ -24,11 +33,19 @@ std::unique_ptr<PreparedMatmul> prepare_matmul(const Device& device, const Matmu
   DRAFTSMITH_CHECK(!shape.bias || shape.form == MatmulForm::nt, "only the nt form has a bias");
   DRAFTSMITH_CHECK(shape.storage == DType::bf16 || shape.output == DType::float32,
                    "products of floats are floats");
-  if (shape.form == MatmulForm::nt && shape.rows <= kFewRows) return prepare_few_rows(shape);
-  // The library adds a bias of the output's type only.
-  const bool widened_bias = shape.bias && shape.storage != shape.output;
-  if (!on_sixteen_bytes(shape) || widened_bias) return prepare_plain(shape);
+  switch (path_of(shape)) {
+    case Path::few_rows:
+      return prepare_few_rows(shape);
+    case Path::plain:
+      return prepare_plain(shape);
+    case Path::library:
+      break;
+  }
   return prepare_library(device, shape, choice);
+}
+
+std::int64_t matmul_scratch_bytes(const Device&, const MatmulShape& shape) {
+  return path_of(shape) == Path::library ? kLibraryScratchBytes : 0;
 }
 
 void run_matmul(const Stream& stream, const PreparedMatmul& prepared, const MatmulOperands& operands) {

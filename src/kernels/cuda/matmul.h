@@ -13,6 +13,9 @@ class CudaMatmul : public PreparedMatmul {
   virtual void run(const Stream& stream, const MatmulOperands& operands) const = 0;
 };
 
+// Scratch of every product of the library: the plan's bytes do not depend on what is chosen.
+inline constexpr std::int64_t kLibraryScratchBytes = (std::int64_t{32} << 20) + 256;
+
 // nt with at most kFewRows rows: few_rows.cu.
 std::unique_ptr<CudaMatmul> prepare_few_rows(const MatmulShape& shape);
 // Any form and stride, speed free: plain_matmul.cu.

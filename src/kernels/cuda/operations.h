@@ -9,6 +9,7 @@ namespace draftsmith::cuda {
 
 std::unique_ptr<PreparedMatmul> prepare_matmul(const Device& device, const MatmulShape& shape,
                                                const std::string& choice);
+std::int64_t matmul_scratch_bytes(const Device& device, const MatmulShape& shape);
 DeviceFacts product_facts(const Device& device);
 void run_matmul(const Stream& stream, const PreparedMatmul& prepared, const MatmulOperands& operands);
 
@@ -54,6 +55,9 @@ template <typename T>
 void attention_backward(const Stream& stream, const AttentionBackward<T>& arguments);
 template <typename T>
 std::int64_t attention_backward_scratch(const Device& device, const AttentionBackward<T>& arguments);
+// A line about the path of a launch. Throws Error when Device::attention asks for one that does not serve it.
+template <typename T>
+std::string attention_path_text(const Device& device, const AttentionForward<T>& arguments);
 // The plain path of attention: any head_dim up to 256, speed free.
 template <typename T>
 void plain_attention_forward(const Stream& stream, const AttentionForward<T>& arguments);

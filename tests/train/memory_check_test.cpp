@@ -1,0 +1,118 @@
+// A run whose memory is not there is refused before any of it is allocated, with budgets that fit.
+#include "train/memory_check.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+
+#include <gtest/gtest.h>
+
+#include "model/target_shape.h"
+#include "support/expect_error.h"
+#include "train/plan.h"
+#include "train/tiny_run.h"
+
+namespace draftsmith {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kGib = 1 << 30;
+
+RunPlan plan_of(TinyRun& run) {
+  fill_derived_defaults(run.config);
+  const TargetShape target = read_target_shape(run.config.target);
+  RunInputs inputs;
+  inputs.shapes = resolve_shapes(run.config, target, resolve_drafter(run.config.drafter, target, 95));
+  inputs.train = made_up_corpus(run.documents, 1);
+  return plan_run(run.config, inputs, PlanDetail::memory);
+}
+
+std::int64_t most_bytes(const RunPlan& plan) {
+  std::int64_t most = 0;
+  for (const PlannedDevice& device : plan.devices) most = std::max(most, device.bytes);
+  return most;
+}
+
+// Large enough that a budget is most of the memory.
+void use_large_budgets(TinyRun& run) {
+  run.config.train.context_tokens = 4096;
+  run.config.train.blocks = 1024;
+}
+
+// The numbers behind every `name=` in a text, in order.
+std::vector<std::int64_t> values_of(const std::string& name, const std::string& text) {
+  std::vector<std::int64_t> values;
+  const std::regex pattern(name + "=([0-9]+)");
+  for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match) {
+    values.push_back(std::stoll((*match)[1]));
+  }
+  return values;
+}
+
+TEST(MemoryCheck, ALimitIsHeldToTheByte) {
+  TinyRun run;
+  use_large_budgets(run);
+  const std::int64_t bytes = most_bytes(plan_of(run));
+  run.config.devices.memory_gib = static_cast<double>(bytes) / kGib;
+  EXPECT_EQ(plan_of(run).lack, "");
+  run.config.devices.memory_gib = static_cast<double>(bytes - 1) / kGib;
+  EXPECT_NE(plan_of(run).lack, "");
+}
+
+TEST(MemoryCheck, TheBudgetsItNamesFitAndLargerOnesDoNot) {
+  TinyRun run;
+  use_large_budgets(run);
+  run.config.devices.memory_gib = 0.6 * static_cast<double>(most_bytes(plan_of(run))) / kGib;
+  const std::string lack = plan_of(run).lack;
+  const auto tokens = values_of("context_tokens", lack), blocks = values_of("blocks", lack);
+  ASSERT_EQ(tokens.size(), 2u) << lack;  // in proportion, and as it was
+  ASSERT_EQ(blocks.size(), 2u) << lack;
+  EXPECT_EQ(tokens[1], 4096);
+  for (std::size_t i = 0; i < 2; ++i) {
+    run.config.train.context_tokens = tokens[i];
+    run.config.train.blocks = blocks[i];
+    EXPECT_EQ(plan_of(run).lack, "") << i;
+  }
+  run.config.train.context_tokens = tokens[0] + 64;  // the round numbers here are multiples of 64 and 16
+  run.config.train.blocks = (tokens[0] + 64) / 4;
+  EXPECT_NE(plan_of(run).lack, "");
+  run.config.train.context_tokens = 4096;
+  run.config.train.blocks = blocks[1] + 16;
+  EXPECT_NE(plan_of(run).lack, "");
+}
+
+TEST(MemoryCheck, ARunIsRefusedBeforeAnythingIsAllocatedOrWritten) {
+  TinyRun run;
+  use_large_budgets(run);
+  run.config.devices.memory_gib = 1e-2;
+  const auto allocated = [] { return seal_report().before[static_cast<int>(SetUp::arena)]; };
+  const std::int64_t before = allocated();
+  expect_error([&] { run.train(); },
+               {"needs more memory than there is", "cpu:1 needs", "10.2 MiB are available",
+                "largest budgets that would fit: train.context_tokens="});
+  EXPECT_EQ(allocated(), before);
+  EXPECT_FALSE(fs::exists(run.folder().checkpoints()));
+}
+
+TEST(MemoryCheck, WhereNoBudgetFitsItSaysSo) {
+  TinyRun run;
+  run.config.devices.memory_gib = 1e-6;
+  expect_error([&] { run.train(); }, {"Not even train.context_tokens=32 train.blocks=6 would fit"});
+}
+
+TEST(MemoryCheck, LogicalCpuDevicesShareTheHost) {
+  TinyRun run;
+  run.config.devices.drafters = {"cpu:1", "cpu:2"};
+  const RunPlan plan = plan_of(run);
+  std::int64_t sum = 0;
+  for (const PlannedDevice& device : plan.devices) sum += device.bytes;
+  for (const auto& [purpose, bytes] : plan.host_bytes) sum += bytes;
+  EXPECT_EQ(plan.host.bytes, sum);
+  run.config.train.context_tokens = std::int64_t{1} << 20;
+  run.config.devices.queue.slots = 4096;  // of half a GiB each
+  EXPECT_NE(plan_of(run).lack.find("the host needs"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace draftsmith
