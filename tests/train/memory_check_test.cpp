@@ -7,9 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/target_shape.h"
 #include "support/expect_error.h"
-#include "train/plan.h"
 #include "train/tiny_run.h"
 
 namespace draftsmith {
@@ -18,15 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kGib = 1 << 30;
-
-RunPlan plan_of(TinyRun& run) {
-  fill_derived_defaults(run.config);
-  const TargetShape target = read_target_shape(run.config.target);
-  RunInputs inputs;
-  inputs.shapes = resolve_shapes(run.config, target, resolve_drafter(run.config.drafter, target, 95));
-  inputs.train = made_up_corpus(run.documents, 1);
-  return plan_run(run.config, inputs, PlanDetail::memory);
-}
 
 std::int64_t most_bytes(const RunPlan& plan) {
   std::int64_t most = 0;
@@ -53,18 +42,18 @@ std::vector<std::int64_t> values_of(const std::string& name, const std::string& 
 TEST(MemoryCheck, ALimitIsHeldToTheByte) {
   TinyRun run;
   use_large_budgets(run);
-  const std::int64_t bytes = most_bytes(plan_of(run));
+  const std::int64_t bytes = most_bytes(run.plan());
   run.config.devices.memory_gib = static_cast<double>(bytes) / kGib;
-  EXPECT_EQ(plan_of(run).lack, "");
+  EXPECT_EQ(run.plan().lack, "");
   run.config.devices.memory_gib = static_cast<double>(bytes - 1) / kGib;
-  EXPECT_NE(plan_of(run).lack, "");
+  EXPECT_NE(run.plan().lack, "");
 }
 
 TEST(MemoryCheck, TheBudgetsItNamesFitAndLargerOnesDoNot) {
   TinyRun run;
   use_large_budgets(run);
-  run.config.devices.memory_gib = 0.6 * static_cast<double>(most_bytes(plan_of(run))) / kGib;
-  const std::string lack = plan_of(run).lack;
+  run.config.devices.memory_gib = 0.6 * static_cast<double>(most_bytes(run.plan())) / kGib;
+  const std::string lack = run.plan().lack;
   const auto tokens = values_of("context_tokens", lack), blocks = values_of("blocks", lack);
   ASSERT_EQ(tokens.size(), 2u) << lack;  // in proportion, and as it was
   ASSERT_EQ(blocks.size(), 2u) << lack;
@@ -72,14 +61,14 @@ TEST(MemoryCheck, TheBudgetsItNamesFitAndLargerOnesDoNot) {
   for (std::size_t i = 0; i < 2; ++i) {
     run.config.train.context_tokens = tokens[i];
     run.config.train.blocks = blocks[i];
-    EXPECT_EQ(plan_of(run).lack, "") << i;
+    EXPECT_EQ(run.plan().lack, "") << i;
   }
   run.config.train.context_tokens = tokens[0] + 64;  // the round numbers here are multiples of 64 and 16
   run.config.train.blocks = (tokens[0] + 64) / 4;
-  EXPECT_NE(plan_of(run).lack, "");
+  EXPECT_NE(run.plan().lack, "");
   run.config.train.context_tokens = 4096;
   run.config.train.blocks = blocks[1] + 16;
-  EXPECT_NE(plan_of(run).lack, "");
+  EXPECT_NE(run.plan().lack, "");
 }
 
 TEST(MemoryCheck, ARunIsRefusedBeforeAnythingIsAllocatedOrWritten) {
@@ -104,14 +93,14 @@ TEST(MemoryCheck, WhereNoBudgetFitsItSaysSo) {
 TEST(MemoryCheck, LogicalCpuDevicesShareTheHost) {
   TinyRun run;
   run.config.devices.drafters = {"cpu:1", "cpu:2"};
-  const RunPlan plan = plan_of(run);
+  const RunPlan plan = run.plan();
   std::int64_t sum = 0;
   for (const PlannedDevice& device : plan.devices) sum += device.bytes;
   for (const auto& [purpose, bytes] : plan.host_bytes) sum += bytes;
   EXPECT_EQ(plan.host.bytes, sum);
   run.config.train.context_tokens = std::int64_t{1} << 20;
   run.config.devices.queue.slots = 4096;  // of half a GiB each
-  EXPECT_NE(plan_of(run).lack.find("the host needs"), std::string::npos);
+  EXPECT_NE(run.plan().lack.find("the host needs"), std::string::npos);
 }
 
 }  // namespace

@@ -79,11 +79,7 @@ TEST(Plan, CountsExactlyWhatTheRunAllocates) {
   TinyRun run;
   run.config.devices.drafters = {"cpu:0", "cpu:1"};
   const TrainReport report = *run.train().report;
-  RunInputs inputs;
-  inputs.shapes =
-      resolve_shapes(run.config, tiny_target(), resolve_drafter(run.config.drafter, tiny_target(), 95));
-  inputs.train = made_up_corpus(run.documents, 1);
-  const RunPlan plan = plan_run(run.config, inputs, PlanDetail::memory_and_products);
+  const RunPlan plan = run.plan(PlanDetail::memory_and_products);
   ASSERT_EQ(plan.devices.size(), report.devices.size());
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     EXPECT_EQ(plan.devices[i].bytes, report.devices[i].bytes);

@@ -69,13 +69,20 @@ TinyRun::TinyRun() {
   config.output = (temporary_.path() / "run").string();
 }
 
-TrainResult TinyRun::train(ExistingFolder existing) {
+RunInputs TinyRun::make_inputs() {
   fill_derived_defaults(config);
   const TargetShape target = read_target_shape(config.target);
   RunInputs inputs;
   inputs.shapes = resolve_shapes(config, target, resolve_drafter(config.drafter, target, kMaskToken));
   inputs.train = made_up_corpus(documents, 1);
   if (evaluation_documents > 0) inputs.evaluation = made_up_corpus(evaluation_documents, 2);
+  return inputs;
+}
+
+RunPlan TinyRun::plan(PlanDetail detail) { return plan_run(config, make_inputs(), detail); }
+
+TrainResult TinyRun::train(ExistingFolder existing) {
+  const RunInputs inputs = make_inputs();
   std::ofstream nowhere;
   return draftsmith::train(
       {.config = config,

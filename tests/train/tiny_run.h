@@ -9,6 +9,7 @@
 
 #include "metrics/log_file.h"
 #include "support/temporary_folder.h"
+#include "train/plan.h"
 #include "train/trainer.h"
 
 namespace draftsmith {
@@ -29,6 +30,8 @@ class TinyRun {
 
   TrainResult train(ExistingFolder existing = ExistingFolder::refuse);
 
+  RunPlan plan(PlanDetail detail = PlanDetail::memory);
+
   RunFolder folder() const { return {config.output}; }
   // All weights and moments of a checkpoint, bit for bit, by tensor name.
   std::map<std::string, std::vector<float>> state(std::int64_t step) const;
@@ -36,6 +39,8 @@ class TinyRun {
   std::vector<EvaluationRecord> evaluations() const;
 
  private:
+  RunInputs make_inputs();
+
   TemporaryFolder temporary_;
 };
 

@@ -80,14 +80,26 @@ TEST_F(ResumedChoicesOnGpu, ThatCannotBeFollowedAreRefused) {
   expect_error([&] { run.train(ExistingFolder::resume); }, {"cannot be made by 000", "--retune"});
 }
 
-TEST_F(ResumedChoicesOnGpu, ThePlanAllocatesNothingAndCountsWhatTheArenaTakes) {
+TEST_F(ResumedChoicesOnGpu, ThePlanMeasuresNothingAndCountsWhatTheArenaTakes) {
+  TinyRun run;
+  use_gpu(run);
+  const auto allocated = [] { return seal_report().before[static_cast<int>(SetUp::arena)]; };
+  const std::int64_t before = allocated();
+  const RunPlan plan = run.plan();
+  EXPECT_EQ(allocated(), before);
+  EXPECT_FALSE(has_measured());
+  EXPECT_EQ(plan.lack, "");
+  EXPECT_FALSE(plan.devices[0].attention.empty());
+  const TrainReport report = *run.train().report;
+  EXPECT_EQ(plan.devices[0].bytes, report.devices[0].bytes);
+  EXPECT_EQ(plan.devices[0].bytes_by_purpose, report.devices[0].bytes_by_purpose);
+}
+
+TEST_F(ResumedChoicesOnGpu, ARunThatDoesNotFitIsRefusedBeforeAnythingIsMeasured) {
   TinyRun run;
   use_gpu(run);
   run.config.devices.memory_gib = 1e-3;
-  const auto allocated = [] { return seal_report().before[static_cast<int>(SetUp::arena)]; };
-  const std::int64_t before = allocated();
-  expect_error([&] { run.train(); }, {"cuda:0 needs", "1.0 MiB are available"});
-  EXPECT_EQ(allocated(), before);
+  expect_error([&] { run.train(); }, {"cuda:0 needs", "1.0 MiB are available", "Not even"});
   EXPECT_FALSE(has_measured());
 }
 
