@@ -249,7 +249,6 @@ std::string describe(const Algorithm& algorithm) {
 }
 
 // The library refuses scratch that does not begin on 256 bytes; an arena's views begin on 64.
-
 void* aligned_scratch(void* scratch) {
   const auto place = reinterpret_cast<std::intptr_t>(scratch);
   return reinterpret_cast<void*>(round_up(std::int64_t{place}, kScratchAlignment));
