@@ -36,8 +36,8 @@ bool fits(const PipelineInputs& inputs, const Budgets& budgets) {
   return all_met(memory_needs(pipeline));
 }
 
-// The largest of least, and the multiples of a round number between it and `most`, that fits; what is smaller
-// than one that fits does too. The round number is a power of two of about a hundredth of `most`.
+// The largest of `least`, and the multiples of a round number between it and `most`, that fits, taking it that
+// what is smaller fits too (but for chunks, whose size makes small steps up and down). The round number is a power of two of about a hundredth of `most`.
 template <typename Fits>
 std::optional<std::int64_t> largest(std::int64_t least, std::int64_t most, Fits fits) {
   const auto unit = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most / 64 + 1)));

@@ -63,11 +63,12 @@ TEST(MemoryCheck, TheBudgetsItNamesFitAndLargerOnesDoNot) {
     run.config.train.blocks = blocks[i];
     EXPECT_EQ(run.plan().lack, "") << i;
   }
-  run.config.train.context_tokens = tokens[0] + 64;  // the round numbers here are multiples of 64 and 16
-  run.config.train.blocks = (tokens[0] + 64) / 4;
+  // The head goes in chunks, whose size makes small steps up and down.
+  run.config.train.context_tokens = tokens[0] * 9 / 8;
+  run.config.train.blocks = tokens[0] * 9 / 32;
   EXPECT_NE(run.plan().lack, "");
   run.config.train.context_tokens = 4096;
-  run.config.train.blocks = blocks[1] + 16;
+  run.config.train.blocks = blocks[1] * 9 / 8;
   EXPECT_NE(run.plan().lack, "");
 }
 
