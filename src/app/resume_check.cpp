@@ -1,7 +1,7 @@
 #include "app/resume_check.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <string_view>
 
 #include <fmt/core.h>
@@ -16,21 +16,21 @@ namespace {
 // These change where, how often and beside what a run computes, but not what. The training data is compared
 // token by token instead (train/trainer.cpp), the drafters by their number, and the threads with what else the
 // products of a device depend on (kernels/product_choices.h).
-constexpr std::array<std::string_view, 14> kFree = {"output",
-                                                    "data.train",
-                                                    "data.eval",
-                                                    "train.checkpoint.every",
-                                                    "train.checkpoint.keep",
-                                                    "train.eval.every",
-                                                    "train.eval.conversations",
-                                                    "train.optimizer.shard",
-                                                    "devices.targets",
-                                                    "devices.drafters",
-                                                    "devices.queue.slots",
-                                                    "devices.queue.path",
-                                                    "devices.memory_gib",
-                                                    "devices.threads",
-                                                    "devices.watchdog_s"};
+constexpr std::string_view kFree[] = {"output",
+                                      "data.train",
+                                      "data.eval",
+                                      "train.checkpoint.every",
+                                      "train.checkpoint.keep",
+                                      "train.eval.every",
+                                      "train.eval.conversations",
+                                      "train.optimizer.shard",
+                                      "devices.targets",
+                                      "devices.drafters",
+                                      "devices.queue.slots",
+                                      "devices.queue.path",
+                                      "devices.memory_gib",
+                                      "devices.threads",
+                                      "devices.watchdog_s"};
 
 std::string value_text(const OptionValue& value) {
   if (value.empty()) return "auto";
@@ -45,7 +45,7 @@ void check_resumed_config(const RunConfig& config, const std::string& saved_text
   const RunConfig saved = parse_config({.name = place, .text = saved_text});
   std::string differences;
   for (const Option& option : all_options()) {
-    if (std::find(kFree.begin(), kFree.end(), option.name) != kFree.end()) continue;
+    if (std::find(std::begin(kFree), std::end(kFree), option.name) != std::end(kFree)) continue;
     const OptionValue before = option.get(saved), now = option.get(config);
     if (before == now) continue;
     differences += fmt::format("\n  {} was {} and is {}", option.name, value_text(before), value_text(now));
