@@ -71,6 +71,8 @@ void DeviceThread<T>::warm_up(Slot& slot) {
   if (target_) target_->warm_up(slot);
   if (drafter_) drafter_->warm_up(slot);
   product_rate_ = drafter_ ? drafter_->product_rate() : target_->product_rate();
+  if (target_) copy_rates_.to_slot = target_->copy_rate(slot);
+  if (drafter_) copy_rates_.from_slot = drafter_->copy_rate(slot);
 }
 
 template <typename T>

@@ -53,6 +53,12 @@ struct WorkDone {
   std::int64_t steps = 0;
 };
 
+// Bytes a second, measured at warm-up; 0 where the device has not the role.
+struct CopyRates {
+  double to_slot = 0;    // a target's
+  double from_slot = 0;  // a drafter's
+};
+
 template <typename T>
 class DeviceThread {
  public:
@@ -87,6 +93,7 @@ class DeviceThread {
   const ThreadTimes& times() const { return times_; }
   const StepCounters& counters() const { return counters_; }
   const WorkDone& work() const { return work_; }
+  const CopyRates& copy_rates() const { return copy_rates_; }
   double product_rate() const { return product_rate_; }  // measured at warm-up, 2 * multiply-adds / s
 
  private:
@@ -119,6 +126,7 @@ class DeviceThread {
   Arena arena_;
   Buffer shared_;  // what the host and the device both read and write
   double product_rate_ = 0;
+  CopyRates copy_rates_;
   // The device's thread only, once it runs.
   std::optional<TargetWorker<T>> target_;
   std::optional<DrafterWorker<T>> drafter_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "model/linear.h"
-#include "train/product_rate.h"
+#include "train/rates.h"
 
 namespace draftsmith {
 
@@ -338,6 +338,12 @@ double DrafterWorker<T>::product_rate() {
   const LayerSaved<T>& saved = activations_.layers.front();
   return measure_product_rate(
       launch_, linear<T>(saved.middle_normed, weights_.layers.front().gate_up, {}, saved.gate_up));
+}
+
+template <typename T>
+double DrafterWorker<T>::copy_rate(const Slot& slot) {
+  const std::int64_t bytes = slot.batch_bytes.size + slot.features.size + slot.final_hidden.size;
+  return measure_rate(static_cast<double>(bytes), [&] { stage(slot); });
 }
 
 template class DrafterWorker<float>;

@@ -103,6 +103,8 @@ class DrafterWorker {
 
   // Of the widest product of a layer, measured; overwrites memory that every pass writes anew.
   double product_rate();
+  // Bytes a second from a slot to the device; stages the slot.
+  double copy_rate(const Slot& slot);
 
  private:
   // What a micro-batch brings to the device.

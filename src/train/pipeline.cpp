@@ -329,7 +329,8 @@ TrainReport Pipeline<T>::report() const {
                               .work = device->work(),
                               .total_s = times.total_s,
                               .busy_s = times.total_s - times.waited_s(),
-                              .product_rate = device->product_rate()});
+                              .product_rate = device->product_rate(),
+                              .copy_rates = device->copy_rates()});
   }
   if (collector_) report.threads.push_back(collector_->times());
   report.skipped_steps = drafter_zero().counters().skipped;

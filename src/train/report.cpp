@@ -64,7 +64,9 @@ JsonValue device_json(const DeviceReport& device) {
                      {"busy_s", {device.busy_s}},
                      {"gflops_per_second", {device.flops_per_second() / 1e9}},
                      {"gemm_gflops_per_second", {device.product_rate / 1e9}},
-                     {"share_of_gemm_rate", {device.flops_per_second() / device.product_rate}}}};
+                     {"share_of_gemm_rate", {device.flops_per_second() / device.product_rate}},
+                     {"copied_to_slots_gb_per_second", {device.copy_rates.to_slot / 1e9}},
+                     {"copied_from_slots_gb_per_second", {device.copy_rates.from_slot / 1e9}}}};
 }
 
 JsonValue thread_json(const ThreadTimes& times) {
@@ -116,11 +118,16 @@ std::string device_text(const DeviceReport& device) {
   const char* const role = device.target && device.drafter ? "target and drafter"
                            : device.target                 ? "target"
                                                            : "drafter";
+  std::string copies;
+  if (device.target)
+    copies += fmt::format("    copies to slots        {:>7.1f} GB/s\n", device.copy_rates.to_slot / 1e9);
+  if (device.drafter)
+    copies += fmt::format("    copies from slots      {:>7.1f} GB/s\n", device.copy_rates.from_slot / 1e9);
   return fmt::format(
-      "  {} ({}, {} thread{}): {}, {:.1f} GFLOP/s useful, {:.0f} % of the {:.0f} of one product\n{}",
+      "  {} ({}, {} thread{}): {}, {:.1f} GFLOP/s useful, {:.0f} % of the {:.0f} of one product\n{}{}",
       device.name, role, device.threads, device.threads == 1 ? "" : "s", byte_text(device.bytes),
       device.flops_per_second() / 1e9, 100 * device.flops_per_second() / device.product_rate,
-      device.product_rate / 1e9, purpose_text(device.bytes_by_purpose));
+      device.product_rate / 1e9, purpose_text(device.bytes_by_purpose), copies);
 }
 
 std::string thread_text(const ThreadTimes& times) {

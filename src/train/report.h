@@ -27,6 +27,7 @@ struct DeviceReport {
   double total_s = 0;
   double busy_s = 0;        // in all, less the waits
   double product_rate = 0;  // 2 * multiply-adds / s of one product at warm-up
+  CopyRates copy_rates;
 
   double flops_per_second() const { return (work.target_flops + work.drafter_flops) / total_s; }
   // What of busy_s went into each role; on a device with both, by their useful work.

@@ -2,7 +2,7 @@
 
 #include "device/stream.h"
 #include "model/linear.h"
-#include "train/product_rate.h"
+#include "train/rates.h"
 
 namespace draftsmith {
 namespace {
@@ -95,6 +95,12 @@ template <typename T>
 double TargetWorker<T>::product_rate() {
   return measure_product_rate(
       launch_, linear<T>(scratch_.normed, weights_.layers.front().gate_up, {}, scratch_.gate_up));
+}
+
+template <typename T>
+double TargetWorker<T>::copy_rate(const Slot& slot) {
+  const std::int64_t bytes = slot.features.size + slot.final_hidden.size;
+  return measure_rate(static_cast<double>(bytes), [&] { receive_features(slot); });
 }
 
 template class TargetWorker<float>;

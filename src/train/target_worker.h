@@ -36,6 +36,8 @@ class TargetWorker {
 
   // Of the widest product of a layer, measured; overwrites memory that every pass writes anew.
   double product_rate();
+  // Bytes a second from the device to a slot; fills it once more with the same features.
+  double copy_rate(const Slot& slot);
 
   Launcher<T>& launcher() { return launch_; }
   const VocabularyTables<T>& tables() const { return weights_.tables; }
