@@ -124,7 +124,8 @@ def run_case(a, shape, case, folder):
     shutil.rmtree(folder / "run", ignore_errors=True)
     (folder / "run.yaml").write_text(json.dumps(configuration(a, shape, case, folder)))
     began = time.time()
-    process = subprocess.Popen([a.draftsmith, "train", str(folder / "run.yaml")] + CASES[case][3] + a.override,
+    line_by_line = ["stdbuf", "-oL"]  # or the export would have been made before its line is seen
+    process = subprocess.Popen(line_by_line + [a.draftsmith, "train", str(folder / "run.yaml")] + CASES[case][3] + a.override,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     lines = []
     for line in process.stdout:
@@ -146,7 +147,8 @@ def run_case(a, shape, case, folder):
         step_ms=round(1e3 * statistics.median(step["tokens"] / step["tokens_per_second"] for step in settled), 1),
         tokens_per_s=median(settled, "tokens_per_second"), blocks_per_s=median(settled, "blocks_per_second"),
         waits_percent=waits, memory=report["memory"], after_seal=report["after_seal"], balance=report["balance"],
-        loss=[settled[0]["loss"], settled[-1]["loss"]], whole_run_s=round(time.time() - began, 1))), flush=True)
+        loss=[settled[0]["loss"], settled[-1]["loss"]], trained_s=round(report["seconds"], 1),
+        whole_run_s=round(time.time() - began, 1))), flush=True)
     if a.verbose:
         print("\n".join(lines), flush=True)
 
