@@ -57,8 +57,8 @@ DecodingPaths find_decoding_paths(const DecodingArguments& arguments) {
   require_model_folder(paths.drafter, "run or a drafter");
   if (paths.target.empty()) {
     throw Error(
-        fmt::format("{} is a drafter, not a run: name the target that it was trained for with "
-                    "--target FOLDER",
+        fmt::format("{} is no run of draftsmith: if it is a drafter, name the target that it was trained for "
+                    "with --target FOLDER",
                     given.string()));
   }
   require_model_folder(paths.target, "target");

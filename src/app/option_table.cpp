@@ -216,7 +216,8 @@ std::vector<Option> train_options() {
           "train.seed", {0, std::numeric_limits<std::int64_t>::max()}, "seed of all random numbers",
           [](auto& run) -> auto& { return run.train.seed; }),
       integer(
-          "train.checkpoint.every", {0, kMany}, "steps between checkpoints; 0: only at the end",
+          "train.checkpoint.every", {0, kMany},
+          "steps between checkpoints, beside those at evaluations; 0: no others",
           [](auto& run) -> auto& { return run.train.checkpoint.every; }),
       integer(
           "train.checkpoint.keep", {1, kMany}, "newest checkpoints kept, besides the best",

@@ -86,8 +86,12 @@ std::vector<Line> read_lines(const std::filesystem::path& path) {
     try {
       lines.push_back({line, parse_line(line)});
     } catch (const std::exception& error) {
-      throw Error(path.string() + ":" + std::to_string(lines.size() + 1) +
-                  ": expected a log entry: " + error.what());
+      const bool of_ours = dynamic_cast<const nlohmann::json::exception*>(&error) == nullptr;
+      throw Error(
+          path.string() + ":" + std::to_string(lines.size() + 1) +
+          ": expected an entry of the log: " + (of_ours ? error.what() : "the line is no such JSON") +
+          ". It was changed after it was written: restore it, or move the file away and go on without "
+          "the past entries");
     }
   }
   return lines;

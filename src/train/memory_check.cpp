@@ -37,7 +37,8 @@ bool fits(const PipelineInputs& inputs, const Budgets& budgets) {
 }
 
 // The largest of `least`, and the multiples of a round number between it and `most`, that fits, taking it that
-// what is smaller fits too (but for chunks, whose size makes small steps up and down). The round number is a power of two of about a hundredth of `most`.
+// what is smaller fits too (but for chunks, whose size makes small steps up and down). The round number is a power of
+// two, between a 64th and a 128th of `most`.
 template <typename Fits>
 std::optional<std::int64_t> largest(std::int64_t least, std::int64_t most, Fits fits) {
   const auto unit = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most / 64 + 1)));
@@ -50,34 +51,43 @@ std::optional<std::int64_t> largest(std::int64_t least, std::int64_t most, Fits 
   return std::max(least, low * unit);
 }
 
+// What to set instead, one way a line: the rest of the budgets stays as it is where that is enough.
 template <typename T>
 std::string smaller_budgets(const PipelineInputs& inputs) {
   const Budgets wanted{inputs.shapes.budget.context_tokens, inputs.shapes.budget.blocks};
-  const std::int64_t least_tokens = inputs.config.data.max_length;
-  const std::int64_t least_blocks = inputs.config.train.anchors_per_document;
-  const auto in_proportion = [&](std::int64_t tokens) {
-    return Budgets{tokens, std::max(least_blocks, wanted.blocks * tokens / wanted.context_tokens)};
+  const Budgets least{inputs.config.data.max_length, inputs.config.train.anchors_per_document};
+  std::string text;
+  const auto add = [&](const Budgets& budgets) {
+    text +=
+        fmt::format("\n  train.context_tokens={} train.blocks={}", budgets.context_tokens, budgets.blocks);
   };
-  const auto tokens = largest(least_tokens, wanted.context_tokens,
-                              [&](std::int64_t count) { return fits<T>(inputs, in_proportion(count)); });
-  const auto blocks = largest(least_blocks, wanted.blocks, [&](std::int64_t count) {
+  const auto tokens = largest(least.context_tokens, wanted.context_tokens, [&](std::int64_t count) {
+    return fits<T>(inputs, {count, wanted.blocks});
+  });
+  if (tokens) add({*tokens, wanted.blocks});
+  const auto blocks = largest(least.blocks, wanted.blocks, [&](std::int64_t count) {
     return fits<T>(inputs, {wanted.context_tokens, count});
   });
+  if (blocks) add({wanted.context_tokens, *blocks});
+  const auto both = [&](std::int64_t count) {
+    return Budgets{count, std::max(least.blocks, wanted.blocks * count / wanted.context_tokens)};
+  };
   if (!tokens && !blocks) {
-    return fmt::format(
-        "Not even train.context_tokens={} train.blocks={} would fit: train.recompute=layer, fewer "
-        "drafter.layers, fewer devices.queue.slots or another device may help",
-        least_tokens, in_proportion(least_tokens).blocks);
+    const auto in_proportion = largest(least.context_tokens, wanted.context_tokens,
+                                       [&](std::int64_t count) { return fits<T>(inputs, both(count)); });
+    if (in_proportion) {
+      add(both(*in_proportion));
+    } else if (fits<T>(inputs, least)) {
+      add(least);
+    }
   }
-  std::string text = "The largest budgets that would fit: ";
-  if (tokens) {
-    text += fmt::format("train.context_tokens={} train.blocks={}", *tokens, in_proportion(*tokens).blocks);
-  }
-  if (blocks) {
-    text += fmt::format("{}train.blocks={} with train.context_tokens={} as it is", tokens ? ", or " : "",
-                        *blocks, wanted.context_tokens);
-  }
-  return text;
+  if (!text.empty()) return "The largest budgets that would fit, about:" + text;
+  return fmt::format(
+      "Not even the budgets of one document, train.context_tokens={} train.blocks={}, would fit: "
+      "train.recompute=layer, fewer drafter.layers, fewer devices.queue.slots, a lower data.max_length or "
+      "another "
+      "device may help",
+      least.context_tokens, least.blocks);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <optional>
 #include <string_view>
 
@@ -37,6 +38,12 @@ bool holds_anything(const fs::path& folder) {
   });
 }
 
+bool begins_as_a_run(const fs::path& config) {
+  std::ifstream stream(config, std::ios::binary);
+  std::string first_line;
+  return std::getline(stream, first_line) && first_line + '\n' == kRunMark;
+}
+
 }  // namespace
 
 fs::path RunFolder::checkpoint(std::int64_t step) const {
@@ -61,11 +68,11 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
                       "--overwrite removes that run and begins anew, output=… names another folder",
                       name));
     }
-    if (!fs::exists(folder.config())) {  // the first that a run writes and the last that it is without
+    if (!begins_as_a_run(folder.config())) {  // the first that a run writes and the last that it is without
       throw Error(
-          fmt::format("{}: expected a run's folder, with a config.yaml, found something "
+          fmt::format("{}: expected a run's folder, whose config.yaml begins with \"{}\", found something "
                       "else, which --overwrite does not remove; choose another output",
-                      name));
+                      name, kRunMark.substr(0, kRunMark.size() - 1)));
     }
   }
   make_folders(folder.path);

@@ -10,9 +10,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace draftsmith {
+
+// The first line of a run's config.yaml, by which --overwrite knows a run's folder from any other.
+inline constexpr std::string_view kRunMark = "# A run of draftsmith, as it was resolved.\n";
 
 struct RunFolder {
   std::filesystem::path path;

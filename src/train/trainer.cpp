@@ -127,7 +127,7 @@ void begin_folder(const TrainRequest& request, const RunFolder& folder, const St
                   const std::string& choices) {
   if (request.existing == ExistingFolder::overwrite) empty_run_folder(folder);
   remove_stale_temporaries(folder.path);
-  atomic_write_file(folder.config(), request.config_text);
+  atomic_write_file(folder.config(), std::string(kRunMark) + request.config_text);
   atomic_write_file(folder.choices(), choices);
   make_folders(folder.checkpoints());
   remove_stale_temporaries(folder.checkpoints());

@@ -115,7 +115,7 @@ TEST_F(LogFileTest, ABrokenLineInsideIsRefusedWithItsNumber) {
     read_log(path_);
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("metrics.jsonl:3: expected a log entry: "));
+    EXPECT_THAT(error.what(), HasSubstr("metrics.jsonl:3: expected an entry of the log: "));
   }
 }
 
@@ -125,7 +125,7 @@ TEST_F(LogFileTest, AnUnknownKindIsRefused) {
     read_log(path_);
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr(":1: expected a log entry: a line's kind is step or evaluation"));
+    EXPECT_THAT(error.what(), HasSubstr(":1: expected an entry of the log: a line's kind is step or evaluation"));
   }
 }
 

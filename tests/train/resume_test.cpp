@@ -246,7 +246,13 @@ TEST(RunFolder, OverwriteNeverRemovesWhatIsNoRun) {
   fs::create_directories(run.config.output);
   std::ofstream(fs::path(run.config.output) / "thesis.txt") << "years of work";
   expect_error([&] { run.train(ExistingFolder::overwrite); }, {"does not remove"});
+  // A folder with a config.yaml of something else is no run either.
+  fs::create_directories(run.folder().checkpoints());
+  std::ofstream(run.folder().config()) << "model: resnet\n";
+  std::ofstream(run.folder().checkpoints() / "model.pt") << "weights";
+  expect_error([&] { run.train(ExistingFolder::overwrite); }, {"does not remove"});
   EXPECT_TRUE(fs::exists(fs::path(run.config.output) / "thesis.txt"));
+  EXPECT_TRUE(fs::exists(run.folder().checkpoints() / "model.pt"));
 }
 
 TEST(RunFolder, ResumingNeedsARun) {
