@@ -125,7 +125,8 @@ TEST_F(LogFileTest, AnUnknownKindIsRefused) {
     read_log(path_);
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr(":1: expected an entry of the log: a line's kind is step or evaluation"));
+    EXPECT_THAT(error.what(),
+                HasSubstr(":1: expected an entry of the log: a line's kind is step or evaluation"));
   }
 }
 
