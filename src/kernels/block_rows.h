@@ -29,4 +29,15 @@ struct FoldBlockRows {
   Matrix<T> distinct;  // [blocks + 2, width]
 };
 
+// How many blocks `whole` has, whose distinct rows are `distinct`: what both launches check.
+template <typename Whole, typename Distinct>
+std::int64_t blocks_of(const Matrix<Whole>& whole, const Matrix<Distinct>& distinct,
+                       std::int64_t block_size) {
+  DRAFTSMITH_CHECK(block_size > 0 && whole.rows % block_size == 0, "rows come in whole blocks");
+  const std::int64_t blocks = whole.rows / block_size;
+  DRAFTSMITH_CHECK(distinct.rows == distinct_block_rows(blocks) && distinct.columns == whole.columns,
+                   "two distinct rows more than blocks, as wide as the others");
+  return blocks;
+}
+
 }  // namespace draftsmith

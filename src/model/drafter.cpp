@@ -115,7 +115,7 @@ template <typename T>
 void Drafter<T>::enter_layer(Launcher<T>& launch, const DrafterWeights<const T>& weights, std::int64_t index,
                              const DrafterActivations<T>& activations) const {
   const LayerSaved<T>& saved = activations.layers[index];
-  if (index > 0) return DrafterLayer<T>(shape_, index).project(launch, weights.layers[index], saved);
+  if (index > 0) return project_entry(launch, weights.layers[index], saved.entry());
   FirstLayerEntry<T>(shape_).forward(launch, weights.layers[0], saved, activations.first);
 }
 
@@ -186,13 +186,7 @@ void Drafter<T>::layer_backward(Launcher<T>& launch, const DrafterBackward<T>& p
   const LayerWeights<const T>& weights = pass.weights.layers[index];
   const LayerSaved<T>& saved = pass.activations.layers[index];
   if (recompute_ == Recompute::layer && index + 1 < shape_.layers) {  // the last layer's are still there
-    if (index > 0) {
-      launch(RmsNormForward<T>{.input = saved.input,
-                               .weight = weights.input_norm,
-                               .output = saved.normed,
-                               .inverse_rms = saved.input_inverse_rms,
-                               .epsilon = shape_.epsilon});
-    }
+    if (index > 0) norm_entry(launch, weights, saved.entry(), shape_.epsilon);
     enter_layer(launch, pass.weights, index, pass.activations);
     layer.forward(launch, weights, pass.rope, context, pass.batch, saved);
   }
@@ -202,8 +196,16 @@ void Drafter<T>::layer_backward(Launcher<T>& launch, const DrafterBackward<T>& p
   layer.backward(launch, weights, pass.rope, context, pass.batch, saved, gradients.layer, gradients.residual,
                  context_gradient, pass.weight_gradients.layers[index], pass.write);
   if (index > 0) {
-    layer.project_backward(launch, weights, saved, gradients.layer, gradients.residual,
-                           pass.weight_gradients.layers[index], pass.write);
+    const LayerScratch<T>& scratch = gradients.layer;
+    entry_backward<T>(launch, {.weights = weights,
+                               .rows = saved.entry(),
+                               .gradients = {.input = gradients.residual,
+                                             .normed = scratch.normed,
+                                             .query = scratch.query,
+                                             .key_value = scratch.key_value},
+                               .grad_residual = gradients.residual,
+                               .weight_gradients = pass.weight_gradients.layers[index],
+                               .write = pass.write});
   } else {
     FirstLayerEntry<T>(shape_).backward(launch, weights, gradients.layer, pass.activations.first,
                                         gradients.first, pass.weight_gradients.layers[0], pass.write);

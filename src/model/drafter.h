@@ -50,7 +50,7 @@ enum class Recompute { none, layer };
 template <typename T>
 struct DrafterActivations {
   DrafterContext<T> context;
-  DistinctRows<T> first;  // of the first layer's entry
+  EntryRows<T> first;  // of the first layer's entry
   std::vector<LayerSaved<T>> layers;
   Matrix<T> last_sum;              // [draft_rows, width]: x after the last layer
   Vector<float> last_inverse_rms;  // [draft_rows]
@@ -66,10 +66,10 @@ struct DrafterGradients {
   Matrix<T> output;    // [draft_rows, width]: gradient of y, made by the loss
   Matrix<T> residual;  // [draft_rows, width]
   LayerScratch<T> layer;
-  DistinctRows<T> first;  // of the first layer's entry
-  Matrix<T> keys;         // [context, layers * kv_width]
-  Matrix<T> key_value;    // [context, layers * 2 * kv_width]
-  Matrix<T> normed;       // [context, width]
+  EntryRows<T> first;   // of the first layer's entry
+  Matrix<T> keys;       // [context, layers * kv_width]
+  Matrix<T> key_value;  // [context, layers * 2 * kv_width]
+  Matrix<T> normed;     // [context, width]
 };
 template <typename T>
 DrafterGradients<T> carve_drafter_gradients(Carver& carver, const DrafterShape& shape,

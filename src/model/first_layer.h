@@ -7,23 +7,18 @@
 
 #include "kernels/launcher.h"
 #include "model/layer.h"
+#include "model/layer_entry.h"
 #include "model/micro_batch.h"
 #include "model/shape.h"
 #include "model/weights.h"
 
 namespace draftsmith {
 
-// Rows as in kernels/block_rows.h: the first slot of each block, and the mask token twice.
+// The distinct rows, as in kernels/block_rows.h: the first slot of each block, and the mask token twice.
 template <typename T>
-struct DistinctRows {
-  Matrix<T> input;            // [blocks + 2, width]
-  Vector<float> inverse_rms;  // [blocks + 2]
-  Matrix<T> normed;           // [blocks + 2, width]
-  Matrix<T> query;            // [blocks + 2, query_width]
-  Matrix<T> key_value;        // [blocks + 2, 2 * kv_width]
-};
-template <typename T>
-DistinctRows<T> carve_distinct_rows(Carver& carver, const DrafterShape& shape, std::int64_t blocks);
+EntryRows<T> carve_distinct_rows(Carver& carver, const DrafterShape& shape, std::int64_t blocks) {
+  return carve_entry_rows<T>(carver, shape, distinct_block_rows(blocks));
+}
 
 template <typename T>
 class FirstLayerEntry {
@@ -32,13 +27,12 @@ class FirstLayerEntry {
 
   // saved.input -> saved.query and saved.key_value. Slots 1 and up of every block hold the same row.
   void forward(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerSaved<T>& saved,
-               const DistinctRows<T>& rows) const;
+               const EntryRows<T>& rows) const;
 
-  // From scratch.query and scratch.key_value to weight gradients, which are added to, but for those of matrices
-  // when `write` says so. `gradients` are of
-  // `rows`; all but inverse_rms are written.
+  // From scratch.query and scratch.key_value to weight gradients, which are added to, but for those of matrices when
+  // `write` says so. `gradients` are of `rows` and written.
   void backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerScratch<T>& scratch,
-                const DistinctRows<T>& rows, const DistinctRows<T>& gradients,
+                const EntryRows<T>& rows, const EntryRows<T>& gradients,
                 const LayerWeights<float>& weight_gradients, GradientWrite write) const;
 
  private:

@@ -54,13 +54,6 @@ ContextIntervals DrafterLayer<T>::intervals(const MicroBatch& batch) const {
 }
 
 template <typename T>
-void DrafterLayer<T>::project(Launcher<T>& launch, const LayerWeights<const T>& weights,
-                              const LayerSaved<T>& saved) const {
-  launch(linear<T>(saved.normed, weights.query, weights.query_bias, saved.query));
-  launch(linear<T>(saved.normed, weights.key_value, weights.key_value_bias, saved.key_value));
-}
-
-template <typename T>
 PrepareAttention<T> DrafterLayer<T>::prepare(const MicroBatch& batch, std::int64_t context_rows,
                                              Vector<std::byte> plan) const {
   return {.shape = attention_shape(),
@@ -201,28 +194,6 @@ void DrafterLayer<T>::backward(Launcher<T>& launch, const LayerWeights<const T>&
   launch(linear_input_gradient<T>(residual, weights.output, scratch.attention));
   attention_backward(launch, weights, rope, context, batch, saved, scratch, context_gradient,
                      weight_gradients);
-}
-
-template <typename T>
-void DrafterLayer<T>::project_backward(Launcher<T>& launch, const LayerWeights<const T>& weights,
-                                       const LayerSaved<T>& saved, const LayerScratch<T>& scratch,
-                                       Matrix<T> residual, const LayerWeights<float>& weight_gradients,
-                                       GradientWrite write) const {
-  launch(linear_weight_gradient<T>(scratch.query, saved.normed, weight_gradients.query, write));
-  add_bias_gradient<T>(launch, scratch.query, weight_gradients.query_bias);
-  launch(linear_weight_gradient<T>(scratch.key_value, saved.normed, weight_gradients.key_value, write));
-  add_bias_gradient<T>(launch, scratch.key_value, weight_gradients.key_value_bias);
-  launch(linear_input_gradient<T>(scratch.query, weights.query, scratch.normed));
-  Matmul<T> from_keys = linear_input_gradient<T>(scratch.key_value, weights.key_value, scratch.normed);
-  from_keys.accumulate = true;
-  launch(from_keys);
-  launch(RmsNormBackward<T>{.sum = saved.input,
-                            .weight = weights.input_norm,
-                            .inverse_rms = saved.input_inverse_rms,
-                            .grad_output = scratch.normed,
-                            .grad_residual = residual,
-                            .grad_sum = residual,
-                            .grad_weight = weight_gradients.input_norm});
 }
 
 template LayerSaved<float> carve_layer_saved(Carver&, const DrafterShape&, std::int64_t);

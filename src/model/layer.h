@@ -1,8 +1,6 @@
 // One drafter layer, forward and backward. Queries come from the draft rows only; keys and values from the
-// context, which every layer shares, and from the draft rows. At its entry (project; of the first layer
-// model/first_layer.h)
-//   h = input_norm(x),  q = Wq h,  [k; v] = Wkv h
-// then
+// context, which every layer shares, and from the draft rows. Behind its
+// entry (model/layer_entry.h), which makes q and [k; v] of x,
 //   q = rope(q_norm(q)),  k = rope(k_norm(k))
 //   m = x + Wo attention(q, [context k; k], [context v; v])
 //   next x = m + Wdown (silu(Wgate u) * Wup u),  u = post_attention_norm(m)
@@ -14,7 +12,7 @@
 #include <cstdint>
 
 #include "kernels/launcher.h"
-#include "model/linear.h"
+#include "model/layer_entry.h"
 #include "model/micro_batch.h"
 #include "model/shape.h"
 #include "model/weights.h"
@@ -41,6 +39,8 @@ struct LayerSaved {
   Matrix<T> gate_up;                 // [rows, 2 * intermediate]
   Matrix<T> activated;               // [rows, intermediate]
   Matrix<T> projected;               // [rows, width]: output of o, then of down: the addend handed on
+
+  EntryRows<T> entry() const { return {input, input_inverse_rms, normed, query, key_value}; }
 };
 template <typename T>
 LayerSaved<T> carve_layer_saved(Carver& carver, const DrafterShape& shape, std::int64_t rows);
@@ -76,9 +76,6 @@ class DrafterLayer {
   PrepareAttention<T> prepare(const MicroBatch& batch, std::int64_t context_rows,
                               Vector<std::byte> plan) const;
 
-  // The products of the entry: saved.normed -> saved.query, saved.key_value.
-  void project(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerSaved<T>& saved) const;
-
   // Reads saved.query and saved.key_value, leaves saved.middle and saved.projected, whose sum is the next x.
   void forward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
                const LayerContext<T>& context, const MicroBatch& batch, const LayerSaved<T>& saved) const;
@@ -95,11 +92,6 @@ class DrafterLayer {
                 const LayerContext<T>& context, const MicroBatch& batch, const LayerSaved<T>& saved,
                 const LayerScratch<T>& scratch, Matrix<T> residual, const ContextGradient& context_gradient,
                 const LayerWeights<float>& weight_gradients, GradientWrite write) const;
-
-  // The entry's: from scratch.query and scratch.key_value; makes residual the gradient of the input x.
-  void project_backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerSaved<T>& saved,
-                        const LayerScratch<T>& scratch, Matrix<T> residual,
-                        const LayerWeights<float>& weight_gradients, GradientWrite write) const;
 
  private:
   AttentionShape attention_shape() const;

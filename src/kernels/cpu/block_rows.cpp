@@ -7,19 +7,6 @@
 
 namespace draftsmith::cpu {
 
-namespace {
-
-template <typename Whole, typename Distinct>
-std::int64_t blocks_of(const Whole& whole, const Distinct& distinct, std::int64_t block_size) {
-  DRAFTSMITH_CHECK(block_size > 0 && whole.rows % block_size == 0, "rows come in whole blocks");
-  const std::int64_t blocks = whole.rows / block_size;
-  DRAFTSMITH_CHECK(distinct.rows == distinct_block_rows(blocks) && distinct.columns == whole.columns,
-                   "two distinct rows more than blocks, as wide as the others");
-  return blocks;
-}
-
-}  // namespace
-
 template <typename T>
 void spread_block_rows(const Stream& stream, const SpreadBlockRows<T>& arguments) {
   const auto& [distinct, block_size, output] = arguments;

@@ -56,15 +56,6 @@ __global__ void fold_sums_kernel(const float* partial, std::int64_t parts, Matri
   distinct.row(distinct.rows - 1)[column] = to_stored<T>(sum - to_float(rounded));
 }
 
-template <typename Whole, typename Distinct>
-std::int64_t blocks_of(const Whole& whole, const Distinct& distinct, std::int64_t block_size) {
-  DRAFTSMITH_CHECK(block_size > 0 && whole.rows % block_size == 0, "rows come in whole blocks");
-  const std::int64_t blocks = whole.rows / block_size;
-  DRAFTSMITH_CHECK(distinct.rows == distinct_block_rows(blocks) && distinct.columns == whole.columns,
-                   "two distinct rows more than blocks, as wide as the others");
-  return blocks;
-}
-
 }  // namespace
 
 template <typename T>
