@@ -3,17 +3,20 @@
 #include <cstdio>
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "app/command_line.h"
 #include "app/commands.h"
 
 namespace {
 
-// A closed standard stream would lend its number to the next file that is opened, and messages would go there.
+// A closed standard stream would lend its number to the next file that is opened, and messages would go there. What is
+// written to a closed output fails as before, so that nobody takes it for printed.
 void open_standard_streams() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor) {
     if (::fcntl(descriptor, F_GETFD) < 0)
-      static_cast<void>(::open("/dev/null", O_RDWR));  // takes the lowest free
+      static_cast<void>(
+          ::open("/dev/null", descriptor == STDOUT_FILENO ? O_RDONLY : O_RDWR));  // takes the lowest free
   }
 }
 
