@@ -37,12 +37,13 @@ next_arguments() {
     echo --overwrite
   fi
 }
-# Trains, at most for so many milliseconds; 137 when it was killed then. Leaves the time it took in took_ms.
+# Trains, at most for so many milliseconds; 137 when it was killed then, and the run's own code (not `timeout`'s 124) when
+# it ended at the very moment of the kill. Leaves the time it took in took_ms.
 attempt() {
   local limit_ms=$1 code=0 began
   shift
   began=$(date +%s%N)
-  timeout --foreground --signal=KILL "$(awk -v ms="$limit_ms" 'BEGIN { print ms / 1000 }')" \
+  timeout --foreground --preserve-status --signal=KILL "$(awk -v ms="$limit_ms" 'BEGIN { print ms / 1000 }')" \
     "$draftsmith" "${small_run[@]}" "$@" > "$folder/log" 2>&1 || code=$?
   took_ms=$((($(date +%s%N) - began) / 1000000))
   return $code
