@@ -156,13 +156,14 @@ void Report::read_torch(const std::string& path) {
   }
 }
 
+// The latest such line: a file may hold several runs, each beside one of ours.
 const Report::TorchLine* Report::find_step(const Documents& documents, bool optimizer) const {
-  const auto found = std::find_if(torch_.begin(), torch_.end(), [&](const TorchLine& line) {
+  const auto found = std::find_if(torch_.rbegin(), torch_.rend(), [&](const TorchLine& line) {
     return line.implementation == "torch-flex" && line.batch == documents.count &&
            line.sequence == documents.length && line.anchors == documents.anchors &&
            line.optimizer == optimizer;
   });
-  return found == torch_.end() ? nullptr : &*found;
+  return found == torch_.rend() ? nullptr : &*found;
 }
 
 std::optional<double> Report::torch_step_ms(const Documents& documents, bool optimizer) const {
