@@ -12,8 +12,20 @@ bool Barrier::arrive() {
     changed_.notify_all();
     return true;
   }
+  if (arrived_ + 1 == parties_) changed_.notify_all();  // others_arrive_within()
   while (generation_ == generation && !cancelled_) changed_.wait(mutex_);
   return generation_ != generation;  // a meeting that took place counts, whatever came after
+}
+
+bool Barrier::others_arrive_within(std::chrono::milliseconds duration) {
+  const auto until = std::chrono::steady_clock::now() + duration;
+  Lock lock(mutex_);
+  for (;;) {
+    const bool arrived = arrived_ + 1 == parties_ || cancelled_;
+    const auto left = until - std::chrono::steady_clock::now();
+    if (arrived || left <= left.zero()) return arrived;
+    changed_.wait_for(mutex_, left);
+  }
 }
 
 void Barrier::cancel() {

@@ -2,6 +2,7 @@
 // thread that has failed. Takes no heap.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "base/mutex.h"
@@ -14,6 +15,9 @@ class Barrier {
 
   // Blocks until all parties have arrived. False when cancelled.
   bool arrive();
+  // For a party that looks after the others until they wait for it alone. Blocks until they do, or it is cancelled, and
+  // no longer than `duration`. Whether arrive() would not block.
+  bool others_arrive_within(std::chrono::milliseconds duration);
 
   void cancel();
 

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
+#include "fabric/collective.h"
 #include "train/slots.h"
 
 namespace draftsmith {
@@ -21,6 +23,8 @@ enum class PipelinePoint {
 struct PipelineHooks {
   // Called by many threads at once. `slot` is null where there is none.
   std::function<void(PipelinePoint point, std::int64_t index, Slot* slot)> at;
+  // Given the run's exchange, returns the one that is used: the same, or another around it. Main thread, in set-up.
+  std::function<std::unique_ptr<Collective>(std::unique_ptr<Collective>)> collective;
 
   void operator()(PipelinePoint point, std::int64_t index, Slot* slot = nullptr) const {
     if (at) at(point, index, slot);

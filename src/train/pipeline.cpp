@@ -127,7 +127,6 @@ Pipeline<T>::Pipeline(const PipelineInputs& inputs)
       evaluation_(plan_evaluation(inputs)),
       devices_(make_devices<T>(inputs)),
       homes_(homes_of_slots<T>(inputs, devices_)),
-      ready_(std::ssize(devices_) + 1),
       gate_(std::ssize(devices_) + 1),
       memory_(devices_of<T>(devices_)) {}
 
@@ -164,6 +163,7 @@ std::map<std::string, std::int64_t> Pipeline<T>::bytes_by_purpose(const DeviceTh
 template <typename T>
 void Pipeline<T>::allocate() {
   collective_ = make_collective(drafters_of<T>(devices_));
+  if (inputs_.hooks.collective) collective_ = inputs_.hooks.collective(std::move(collective_));
   for (const auto& device : devices_) {
     device->carve();
     if (device->roles().drafter) {
@@ -230,7 +230,7 @@ void Pipeline<T>::run(const StartingPoint& start, Recorder& recorder, Checkpoint
   });
   try {
     start_threads(crew, links, recorder, checkpoints);
-    if (ready_.arrive()) {
+    if (watch_set_up(crew)) {
       seal();
       leader.begin();
       gate_.arrive();
@@ -262,23 +262,39 @@ void Pipeline<T>::start_threads(Crew& crew, const PipelineLinks& links, Recorder
   }
 }
 
+template <typename T>
+std::chrono::milliseconds Pipeline<T>::watch_period() const {
+  return std::min(std::chrono::milliseconds(1000), milliseconds(limit_s_ / 4));
+}
+
+// Until every device waits at the gate: the drafters exchange for the first time, which may fail or hang too. False when
+// a thread has failed.
+template <typename T>
+bool Pipeline<T>::watch_set_up(Crew& crew) {
+  Watchdog watchdog(limit_s_);
+  do {
+    collective_->check();
+    watchdog.check(crew.running());
+  } while (!gate_.others_arrive_within(watch_period()));
+  return !collective_->cancelled();
+}
+
 // The main thread's part of a run: looks once a second whether memory stays where it is, the exchange is sound and
 // somebody goes on.
 template <typename T>
 void Pipeline<T>::watch(Crew& crew, const StepLeader& leader) {
-  const auto period = std::min(std::chrono::milliseconds(1000), milliseconds(limit_s_ / 4));
   Watchdog watchdog(limit_s_);
   do {
     memory_.sample(leader.steps_made());
     collective_->check();
     watchdog.check(crew.running());
-  } while (!crew.ended_within(period));
+  } while (!crew.ended_within(watch_period()));
 }
 
 template <typename T>
 void Pipeline<T>::run_device(DeviceThread<T>& device, const PipelineLinks& links) {
   attach_thread(device.device());
-  if (!device.exchange_nothing(links.collective) || !ready_.arrive() || !gate_.arrive()) return;
+  if (!device.exchange_nothing(links.collective) || !gate_.arrive()) return;
   device.run(links);
 }
 
@@ -287,7 +303,6 @@ template <typename T>
 void Pipeline<T>::close_all(CheckpointThread& checkpoints) {
   ring_->close();
   collective_->cancel();
-  ready_.cancel();
   gate_.cancel();
   checkpoints.close();
   if (collector_) collector_->close();

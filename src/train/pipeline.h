@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,6 +82,8 @@ class Pipeline {
   void close_all(CheckpointThread& checkpoints);
   void start_threads(Crew& crew, const PipelineLinks& links, Recorder& recorder,
                      CheckpointThread& checkpoints);
+  std::chrono::milliseconds watch_period() const;
+  bool watch_set_up(Crew& crew);
   void watch(Crew& crew, const StepLeader& leader);
   void run_device(DeviceThread<T>& device, const PipelineLinks& links);
 
@@ -96,7 +99,7 @@ class Pipeline {
   // Shared.
   std::optional<SlotRing> ring_;
   std::unique_ptr<Collective> collective_;  // from allocate() on
-  Barrier ready_, gate_;                    // of the devices' threads and the main thread
+  Barrier gate_;                            // of the devices' threads and the main thread
   // Main thread only.
   MemoryWatch memory_;
   double limit_s_ = 0;  // of the watchdog
