@@ -45,6 +45,7 @@ struct PlanArguments {
   std::string config;
   std::vector<std::string> overrides;
   bool verbose = false;  // list the matrix products
+  bool measure = false;  // set the run up and time its roles
 };
 int run_plan(const PlanArguments& arguments);
 

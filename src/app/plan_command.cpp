@@ -15,8 +15,7 @@ int run_plan(const PlanArguments& arguments) {
   config.train.compute = resolve_compute(config.train.compute);
   const RunInputs inputs = load_run_inputs(config);
   if (!config.drafter.init.empty()) check_initial_drafter(config.drafter.init, inputs.shapes.drafter);
-  const RunPlan plan =
-      plan_run(config, inputs, arguments.verbose ? PlanDetail::memory_and_products : PlanDetail::memory);
+  const RunPlan plan = plan_run(config, inputs, {.products = arguments.verbose, .speed = arguments.measure});
   fmt::print("{}", plan_text(plan));
   if (!plan.lack.empty()) throw Error(plan.lack);
   fmt::print("it fits\n");

@@ -2,10 +2,16 @@
 
 #include "base/heap.h"
 #include "kernels/tables.h"
+#include "train/rates.h"
 #include "train/schedule.h"
 #include "train/useful_flops.h"
 
 namespace draftsmith {
+
+const char* DeviceRoles::text() const {
+  if (target && drafter) return "target and drafter";
+  return target ? "target" : "drafter";
+}
 
 template <typename T>
 DeviceThread<T>::DeviceThread(const Device& device, const DeviceRoles& roles, const RunShapes& shapes,
@@ -14,6 +20,7 @@ DeviceThread<T>::DeviceThread(const Device& device, const DeviceRoles& roles, co
       roles_(roles),
       shapes_(shapes),
       optimizer_(train.optimizer),
+      accumulate_(train.accumulate),
       times_{.name = device.name.text()} {
   const Kernels<T>& kernels = kernels_of<T>(device_);
   if (roles.target) target_.emplace(device_, kernels, shapes);
@@ -111,6 +118,32 @@ bool DeviceThread<T>::exchange_nothing(Collective& collective) {
 }
 
 template <typename T>
+double DeviceThread<T>::time_target(Slot& slot) {
+  attach_thread(device_);
+  return median_s([&] { target_->fill(slot); });
+}
+
+template <typename T>
+double DeviceThread<T>::time_drafter(const Slot& slot, Collective& collective) {
+  attach_thread(device_);
+  drafter_->stage(slot);
+  return median_s([&] { repeat_step(slot, collective); }) / static_cast<double>(accumulate_);
+}
+
+// A step whose micro-batches are all the one that is staged.
+template <typename T>
+bool DeviceThread<T>::repeat_step(const Slot& slot, Collective& collective) {
+  constexpr double kLearningRate = 0;
+  drafter_->begin_step();
+  for (std::int64_t part = 0; part < accumulate_; ++part) {
+    drafter_->forward(part, accumulate_);
+    if (!backward({.ends_step = part + 1 == accumulate_}, collective)) return false;
+    drafter_->stage(slot);  // for the next
+  }
+  return exchange_and_update(kLearningRate, collective);
+}
+
+template <typename T>
 void DeviceThread<T>::run(const PipelineLinks& links) {
   const NoHeapRegion no_heap;
   const AddTime total(times_.total_s);
@@ -183,10 +216,15 @@ bool DeviceThread<T>::train(const PipelineLinks& links) {
     drafter_->forward((item.step - 1) * plan.step_micro_batches + item.part,
                       plan.last_step * plan.step_micro_batches);
   }
-  if (empty && last_of_step) drafter_->skip_backward();
+  return backward({.ends_step = last_of_step, .empty = empty}, links.collective);
+}
+
+template <typename T>
+bool DeviceThread<T>::backward(const BackwardOf& batch, Collective& collective) {
+  if (batch.empty && batch.ends_step) drafter_->skip_backward();
   for (std::int64_t segment = 0; segment < drafter_->backward_segments(); ++segment) {
-    if (!empty) drafter_->backward_segment(segment);
-    if (last_of_step && !exchange_completed(links.collective, segment)) return false;
+    if (!batch.empty) drafter_->backward_segment(segment);
+    if (batch.ends_step && !exchange_completed(collective, segment)) return false;
   }
   return true;
 }
@@ -246,20 +284,27 @@ bool DeviceThread<T>::finish_step(const PipelineLinks& links) {
   return !outcome->stopping;
 }
 
-// Nothing when cancelled. The device's own work is no wait; what the exchange adds to it is.
+// False when cancelled. The device's own work is no wait; what the exchange adds to it is.
+template <typename T>
+bool DeviceThread<T>::exchange_and_update(double rate, Collective& collective) {
+  const std::int64_t rank = *roles_.drafter;
+  drafter_->send_counted();
+  if (!collective.reduce_sums(rank, drafter_->launcher().stream())) return false;
+  times_.activity.wait(WaitFor::exchange);
+  if (!collective.finish(rank, drafter_->launcher().stream())) return false;
+  drafter_->update(rate);
+  if (collective.cancelled()) return false;
+  times_.waits_s[static_cast<std::size_t>(WaitFor::exchange)] += collective.exposed_s(rank);
+  if (!gather(collective)) return false;
+  times_.activity.work();
+  return true;
+}
+
+// Nothing when cancelled.
 template <typename T>
 std::optional<StepOutcome> DeviceThread<T>::update(std::int64_t step, const PipelineLinks& links) {
-  const std::int64_t rank = *roles_.drafter;
   const double rate = learning_rate(optimizer_, step, links.plan.last_step);
-  drafter_->send_counted();
-  if (!links.collective.reduce_sums(rank, drafter_->launcher().stream())) return std::nullopt;
-  times_.activity.wait(WaitFor::exchange);
-  if (!links.collective.finish(rank, drafter_->launcher().stream())) return std::nullopt;
-  drafter_->update(rate);
-  if (links.collective.cancelled()) return std::nullopt;
-  times_.waits_s[static_cast<std::size_t>(WaitFor::exchange)] += links.collective.exposed_s(rank);
-  if (!gather(links.collective)) return std::nullopt;
-  times_.activity.work();
+  if (!exchange_and_update(rate, links.collective)) return std::nullopt;
   StepOutcome outcome{.step = step,
                       .learning_rate = rate,
                       .denominator = drafter_->denominator(),

@@ -34,6 +34,7 @@ struct DeviceRoles {
 
   bool makes(std::int64_t index) const { return target && index % targets == *target; }
   bool trains_on(std::int64_t index) const { return drafter && index % drafters == *drafter; }
+  const char* text() const;  // "target", "drafter", "target and drafter"
 };
 
 // What the threads of a pipeline share; all of it outlives them.
@@ -75,6 +76,14 @@ class DeviceThread {
   // fills the slot, the drafter trains on it. Then captures their graphs.
   void warm_up(Slot& slot);
 
+  // These take the place of run() where only speeds are asked for, and leave another state. Seconds of a micro-batch, the
+  // median of a few.
+  // Until the features are in the slot.
+  double time_target(Slot& slot);
+  // In the order of run(), where the next slot is copied while a step runs; with the micro-batch's part of a step's exchange
+  // and update. Every drafter calls it at once, in a thread of its own; when cancelled it ends early.
+  double time_drafter(const Slot& slot, Collective& collective);
+
   // The device's thread. Blocks until the sequence is done, the run stops or the ring is closed.
   void run(const PipelineLinks& links);
   // A step's exchange of nothing, by the device's thread before run(). False when cancelled.
@@ -106,6 +115,12 @@ class DeviceThread {
   bool take(const SequenceItem& item, const PipelineLinks& links);
   bool finish_step(const PipelineLinks& links);
   bool train(const PipelineLinks& links);
+  bool repeat_step(const Slot& slot, Collective& collective);
+  struct BackwardOf {
+    bool ends_step = false, empty = false;
+  };
+  bool backward(const BackwardOf& batch, Collective& collective);
+  bool exchange_and_update(double learning_rate, Collective& collective);
   bool gather(Collective& collective);
   bool exchange_completed(Collective& collective, std::int64_t segment);
   void count(const SequenceItem& item, const BatchFacts& facts);
@@ -122,6 +137,7 @@ class DeviceThread {
   const DeviceRoles roles_;
   const RunShapes& shapes_;
   const OptimizerConfig optimizer_;
+  const std::int64_t accumulate_;
   Carver measured_, measured_shared_;
   Arena arena_;
   Buffer shared_;  // what the host and the device both read and write

@@ -200,6 +200,11 @@ void Pipeline<T>::set_up(const TrainedState& state, const StartingPoint& start) 
 }
 
 template <typename T>
+RoleTimes Pipeline<T>::time_roles() {
+  return draftsmith::time_roles<T>(devices_, *ring_->wait(0, SlotState::free), *collective_);
+}
+
+template <typename T>
 void Pipeline<T>::run(const StartingPoint& start, Recorder& recorder, CheckpointThread& checkpoints) {
   const SequencePlan sequence = plan_sequence(inputs_, evaluation_, start);
   StepLeader leader({.plan = sequence,

@@ -22,6 +22,7 @@
 #include "train/feeder.h"
 #include "train/report.h"
 #include "train/resolve.h"
+#include "train/role_times.h"
 #include "train/run_config.h"
 
 namespace draftsmith {
@@ -62,6 +63,8 @@ class Pipeline {
   void allocate();
   // Reads the weights, sets every drafter's state, and runs each device once on the first micro-batch.
   void set_up(const TrainedState& state, const StartingPoint& start);
+  // In place of run(): how long each role takes on the first micro-batch.
+  RoleTimes time_roles();
   // Blocks until the run is done or stopped; throws the first failure.
   void run(const StartingPoint& start, Recorder& recorder, CheckpointThread& checkpoints);
 

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "train/initial_state.h"
 #include "train/pipeline.h"
 #include "train/resolve.h"
 #include "train/useful_flops.h"
@@ -12,30 +13,26 @@
 namespace draftsmith {
 namespace {
 
-std::string roles_text(const DeviceRoles& roles) {
-  if (roles.target && roles.drafter) return "target and drafter";
-  return roles.target ? "target" : "drafter";
-}
-
 template <typename T>
-void plan_devices(const PipelineInputs& inputs, PlanDetail detail, RunPlan& plan) {
+void plan_devices(const PipelineInputs& inputs, const PlanDetail& detail, RunPlan& plan) {
   Pipeline<T> pipeline(inputs);
   ProductChoices choices;
   pipeline.measure(Preparation::sizes, choices);
   plan.lack = memory_lack(pipeline, inputs);
-  const bool prepare = detail == PlanDetail::memory_and_products && plan.lack.empty();
+  const bool prepare = (detail.products || detail.speed) && plan.lack.empty();
   if (prepare) pipeline.measure(Preparation::products, choices);
   const std::vector<MemoryNeed> needs = memory_needs(pipeline);
   for (std::size_t i = 0; i < pipeline.devices().size(); ++i) {
     auto& device = *pipeline.devices()[i];
-    plan.devices.push_back({.name = device.device().name.text(),
-                            .roles = roles_text(device.roles()),
-                            .threads = device.device().threads,
-                            .bytes_by_purpose = pipeline.bytes_by_purpose(device),
-                            .bytes = needs[i].bytes,
-                            .available_bytes = needs[i].available_bytes,
-                            .attention = device.attention_paths(),
-                            .products = prepare ? device.describe_products() : std::vector<std::string>()});
+    plan.devices.push_back(
+        {.name = device.device().name.text(),
+         .roles = device.roles().text(),
+         .threads = device.device().threads,
+         .bytes_by_purpose = pipeline.bytes_by_purpose(device),
+         .bytes = needs[i].bytes,
+         .available_bytes = needs[i].available_bytes,
+         .attention = device.attention_paths(),
+         .products = prepare && detail.products ? device.describe_products() : std::vector<std::string>()});
   }
   const std::int64_t state_bytes = CheckpointThread::staging_bytes(pipeline.table());
   plan.weights = pipeline.table().size;
@@ -43,6 +40,12 @@ void plan_devices(const PipelineInputs& inputs, PlanDetail detail, RunPlan& plan
                      {"checkpoint staging", state_bytes},
                      {"first state, until training begins", state_bytes}};
   plan.host = needs.back();
+  if (!detail.speed || !plan.lack.empty()) return;
+  pipeline.allocate();
+  InitialState initial(pipeline.table(), inputs.config, inputs.shapes);
+  pipeline.set_up(initial.state(), {});
+  initial.release();
+  plan.measured = pipeline.time_roles();
 }
 
 // A device takes about as long as its useful operations.
@@ -58,15 +61,15 @@ RoleWork first_micro_batch(const RunConfig& config, const RunInputs& inputs) {
           .drafter_s = useful_drafter_flops(shapes.drafter, facts)};
 }
 
-// Nothing for a single device.
-std::string split_advice(const RunPlan& plan) {
-  if (plan.devices.size() < 2) return "";
-  return fmt::format(
-      "a micro-batch is {:.2f} times as much work for a drafter as for a target: of {} equal devices {} "
-      "would be "
-      "the fastest\n",
-      plan.work.drafter_s / plan.work.target_s, plan.devices.size(),
-      split_text(best_split(plan.work, std::ssize(plan.devices))));
+std::string counted_text(const RunPlan& plan) {
+  std::string text = fmt::format(
+      "speed is not measured (--measure does); by counted work a micro-batch is {:.2f} times as much for a "
+      "drafter as for a target\n",
+      plan.work.drafter_s / plan.work.target_s);
+  const std::int64_t devices = std::ssize(plan.devices);
+  if (devices == 1) return text;
+  return text + fmt::format("    of {} equal devices the fastest would be, counted: {}\n", devices,
+                            split_text(best_split(plan.work, devices)));
 }
 
 std::int64_t sum_of(const std::map<std::string, std::int64_t>& bytes) {
@@ -76,7 +79,7 @@ std::int64_t sum_of(const std::map<std::string, std::int64_t>& bytes) {
 
 }  // namespace
 
-RunPlan plan_run(const RunConfig& config, const RunInputs& inputs, PlanDetail detail) {
+RunPlan plan_run(const RunConfig& config, const RunInputs& inputs, const PlanDetail& detail) {
   const std::atomic<int> no_signal{0};
   const BatchBudget& budget = inputs.shapes.budget;
   RunPlan plan;
@@ -115,7 +118,7 @@ std::string plan_text(const RunPlan& plan) {
     if (!device.products.empty()) text += "    products\n";
     for (const std::string& product : device.products) text += "      " + product + "\n";
   }
-  return text + split_advice(plan) +
+  return text + (plan.measured ? role_times_text(*plan.measured) : counted_text(plan)) +
          fmt::format("host: {} beside the devices; with those on the CPU {} of {} available\n{}",
                      byte_text(sum_of(plan.host_bytes)), byte_text(plan.host.bytes),
                      byte_text(plan.host.available_bytes), purpose_text(plan.host_bytes));

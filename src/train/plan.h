@@ -1,13 +1,16 @@
-// What a run would take, found by the code that lays out memory, without allocating it.
+// What a run would take, found by the code that lays out memory, without allocating it; and how fast it would be, if that is
+// asked for, by setting it up.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "train/balance.h"
 #include "train/memory_check.h"
+#include "train/role_times.h"
 #include "train/run_config.h"
 #include "train/run_inputs.h"
 
@@ -33,12 +36,17 @@ struct RunPlan {
   std::map<std::string, std::int64_t> host_bytes;  // beside the devices
   MemoryNeed host;                                 // with the logical CPU devices
   std::string lack;                                // why it cannot run here; empty: it can
-  RoleWork work;  // of the first micro-batch, in useful operations: how the roles compare
+  RoleWork work;                      // of the first micro-batch, in useful operations: how the roles compare
+  std::optional<RoleTimes> measured;  // if asked for
 };
 
-enum class PlanDetail { memory, memory_and_products };
-// `config` is resolved, compute too. Products are prepared only when asked for and if the memory is there.
-RunPlan plan_run(const RunConfig& config, const RunInputs& inputs, PlanDetail detail);
+// What is found out beside the memory, if the memory is there.
+struct PlanDetail {
+  bool products = false;  // prepared, to list them
+  bool speed = false;     // the run is set up, memory and all, and its roles are timed; nothing is written
+};
+// `config` is resolved, compute too.
+RunPlan plan_run(const RunConfig& config, const RunInputs& inputs, const PlanDetail& detail);
 
 std::string plan_text(const RunPlan& plan);
 

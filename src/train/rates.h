@@ -1,8 +1,9 @@
-// How fast a device multiplies in a shape of the run, the yardstick of its useful work, and how fast slots are copied.
-// Measured at warm-up.
+// How fast a device multiplies in a shape of the run, the yardstick of its useful work, and how fast slots are copied,
+// measured at warm-up; and how long a role takes, where that is asked for.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <limits>
 
@@ -23,6 +24,22 @@ double measure_rate(double work, const Call& call) {
         std::min(best_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   return work / best_s;
+}
+
+// How long `call`, which does the same work each time and waits for the device, takes: the median of a few runs, after one
+// that is not counted.
+template <typename Call>
+double median_s(const Call& call) {
+  constexpr int kRuns = 5;
+  std::array<double, kRuns> runs_s{};
+  call();
+  for (double& run_s : runs_s) {
+    const auto begin = std::chrono::steady_clock::now();
+    call();
+    run_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  std::sort(runs_s.begin(), runs_s.end());
+  return runs_s[kRuns / 2];
 }
 
 // 2 * multiply-adds a second. Overwrites the output.

@@ -14,11 +14,11 @@
 #include "data/snapshot.h"
 #include "metrics/recorder.h"
 #include "train/choices_file.h"
+#include "train/initial_state.h"
 #include "train/memory_check.h"
 #include "train/pipeline.h"
 #include "train/resolve.h"
 #include "train/target_identity.h"
-#include "train/warm_start.h"
 
 namespace draftsmith {
 namespace {
@@ -81,31 +81,11 @@ void announce_resumed(const TrainRequest& request, Recorder& recorder, std::int6
                            request.retune ? ", with new choices of products: other bits from here on" : ""));
 }
 
-// The state that training begins with, on the host until it is released.
-class InitialState {
- public:
-  InitialState(const WeightTable& table, const PipelineInputs& inputs,
-               const std::optional<Resumed>& resumed) {
-    Carver count;
-    carve_trained_state(count, table);
-    memory_ = Buffer::pinned(count.peak());
-    Carver carver(memory_.data(), memory_.bytes());
-    state_ = carve_trained_state(carver, table);
-    if (resumed) {
-      read_checkpoint_state(resumed->checkpoint.path, table, state_);
-    } else {
-      initialise_state(table, static_cast<std::uint64_t>(inputs.config.train.seed), state_);
-      const std::string& init = inputs.config.drafter.init;
-      if (!init.empty()) load_initial_weights(init, inputs.shapes.drafter, state_.master);
-    }
-  }
-  const TrainedState& state() const { return state_; }
-  void release() { memory_ = Buffer(); }
-
- private:
-  Buffer memory_;
-  TrainedState state_;
-};
+InitialState initial_state(const WeightTable& table, const PipelineInputs& inputs,
+                           const std::optional<Resumed>& resumed) {
+  if (resumed) return {table, resumed->checkpoint.path};
+  return {table, inputs.config, inputs.shapes};
+}
 
 // A checkpoint that was written when a signal stopped the run has no evaluation: the one it owes becomes part
 // of it.
@@ -202,7 +182,7 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
   pipeline.measure(Preparation::products, choices);
   const std::string chosen = choices_text(choices.all());
   pipeline.allocate();
-  InitialState initial(pipeline.table(), inputs, resumed);
+  InitialState initial = initial_state(pipeline.table(), inputs, resumed);
   pipeline.set_up(initial.state(), start);
   begin_folder(request, folder, start, chosen);
   Recorder recorder(LogFile(folder.metrics()), Progress(request.progress(inputs.steps)), [&request] {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "app/commands.h"
+#include "app/scene.h"
 
 namespace draftsmith {
 namespace {
@@ -14,19 +15,6 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
-Outcome type(const std::vector<std::string>& arguments) {
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  const int code = run_command_line(arguments);
-  std::fflush(stdout);
-  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
-}
 
 TEST(CommandLine, HelpNamesTheCommandsAndTheExitCodes) {
   const Outcome outcome = type({"--help"});

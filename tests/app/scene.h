@@ -75,7 +75,7 @@ class Scene {
 
 struct Outcome {
   int code;
-  std::string err;
+  std::string out, err;
 };
 
 inline Outcome type(const std::vector<std::string>& arguments) {
@@ -83,8 +83,8 @@ inline Outcome type(const std::vector<std::string>& arguments) {
   testing::internal::CaptureStderr();
   const int code = run_command_line(arguments);
   std::fflush(stdout);
-  testing::internal::GetCapturedStdout();
-  return {code, testing::internal::GetCapturedStderr()};
+  const std::string out = testing::internal::GetCapturedStdout();
+  return {code, out, testing::internal::GetCapturedStderr()};
 }
 
 }  // namespace draftsmith

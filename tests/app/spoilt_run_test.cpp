@@ -49,7 +49,9 @@ Outcome type_on_a_full_disk(const Scene& scene, std::vector<std::string> words, 
   }
   int status = 0;
   ::waitpid(process, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text_file(log)};
+  return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+          .out = "",
+          .err = read_text_file(log)};
 }
 
 bool has_leftovers(const fs::path& folder) {

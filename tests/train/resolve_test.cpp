@@ -79,7 +79,7 @@ TEST(Plan, CountsExactlyWhatTheRunAllocates) {
   TinyRun run;
   run.config.devices.drafters = {"cpu:0", "cpu:1"};
   const TrainReport report = *run.train().report;
-  const RunPlan plan = run.plan(PlanDetail::memory_and_products);
+  const RunPlan plan = run.plan({.products = true});
   ASSERT_EQ(plan.devices.size(), report.devices.size());
   for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     EXPECT_EQ(plan.devices[i].bytes, report.devices[i].bytes);

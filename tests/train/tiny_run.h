@@ -30,7 +30,7 @@ class TinyRun {
 
   TrainResult train(ExistingFolder existing = ExistingFolder::refuse);
 
-  RunPlan plan(PlanDetail detail = PlanDetail::memory);
+  RunPlan plan(const PlanDetail& detail = {});
 
   RunFolder folder() const { return {config.output}; }
   // All weights and moments of a checkpoint, bit for bit, by tensor name.
