@@ -5,7 +5,7 @@
 //   grad_logits = (1 - share) * w * (softmax(s) - onehot(label))
 //               + share * temperature * w * (softmax(s / temperature) - softmax(t / temperature))
 // Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network", arXiv 1503.02531, section 2.
-// Rows with label < 0 are unused: divergence 0, gradient 0.
+// Logits are stored as T; sums and softmaxes are float. Rows with label < 0 are unused: divergence 0, gradient 0.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,24 @@ namespace draftsmith {
 
 template <typename T>
 struct DistillationForward {
-  Matrix<const float> logits, teacher_logits;  // [rows, vocabulary]
-  Vector<const std::int32_t> labels;           // [rows]
+  Matrix<const T> logits, teacher_logits;  // [rows, vocabulary]
+  Vector<const std::int32_t> labels;       // [rows]
   float temperature = 1;
   Vector<float> divergence;                        // [rows]
   Vector<float> log_sum_exp, teacher_log_sum_exp;  // [rows], of the logits over the temperature
 };
 
+// grad_logits may be the draft's logits: an entry is read by whoever writes it, before it is written.
 template <typename T>
 struct DistillationBackward {
-  Matrix<const float> logits, teacher_logits;            // [rows, vocabulary]
+  Matrix<const T> logits, teacher_logits;                // [rows, vocabulary]
   Vector<const std::int32_t> labels;                     // [rows]
   Vector<const float> hard_log_sum_exp;                  // [rows]: the cross entropy's
   Vector<const float> log_sum_exp, teacher_log_sum_exp;  // [rows]
   Vector<const float> weights;                           // [rows]: w
   float share = 0;
   float temperature = 1;
-  Matrix<T> grad_logits;  // [rows, vocabulary]
+  Matrix<T> grad_logits;  // [rows, vocabulary]; may be logits
 };
 
 }  // namespace draftsmith

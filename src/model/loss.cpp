@@ -8,7 +8,7 @@ template <typename T>
 TeacherScratch<T> carve_teacher_scratch(Carver& carver, const LossShape& shape) {
   const std::int64_t chunk = shape.budget.loss_chunk_rows;
   return {.hidden = carver.matrix<T>(chunk, shape.width),
-          .logits = carver.matrix<float>(chunk, shape.vocabulary),
+          .logits = carver.matrix<T>(chunk, shape.vocabulary),
           .divergence = carver.vector<float>(chunk),
           .log_sum_exp = carver.vector<float>(chunk),
           .teacher_log_sum_exp = carver.vector<float>(chunk)};
@@ -21,8 +21,7 @@ LossScratch<T> carve_loss_scratch(Carver& carver, const LossShape& shape) {
   const BatchBudget& budget = shape.budget;
   const std::int64_t chunk = budget.loss_chunk_rows;
   LossScratch<T> scratch{.hidden = carver.matrix<T>(chunk, shape.width),
-                         .logits = carver.matrix<float>(chunk, shape.vocabulary),
-                         .grad_logits = carver.matrix<T>(chunk, shape.vocabulary),
+                         .logits = carver.matrix<T>(chunk, shape.vocabulary),
                          .grad_hidden = carver.matrix<T>(chunk, shape.width),
                          .log_sum_exp = carver.vector<float>(chunk),
                          .weights = carver.vector<float>(chunk)};
@@ -44,8 +43,8 @@ void teacher_forward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatc
   launch(GatherRows<T>{.table = run.teacher_hidden,
                        .index = batch.loss_teachers.slice(first, rows),
                        .output = teacher.hidden});
-  launch(Matmul<T, float>{
-      .form = MatmulForm::nt, .left = teacher.hidden, .right = run.head, .output = teacher.logits});
+  launch(
+      Matmul<T>{.form = MatmulForm::nt, .left = teacher.hidden, .right = run.head, .output = teacher.logits});
   launch(DistillationForward<T>{.logits = scratch.logits,
                                 .teacher_logits = teacher.logits,
                                 .labels = batch.loss_labels.slice(first, rows),
@@ -63,8 +62,8 @@ void chunk_forward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch&
   const Vector<const std::int32_t> labels = batch.loss_labels.slice(first, rows);
   launch(GatherRows<T>{
       .table = run.hidden, .index = batch.loss_index.slice(first, rows), .output = scratch.hidden});
-  launch(Matmul<T, float>{
-      .form = MatmulForm::nt, .left = scratch.hidden, .right = run.head, .output = scratch.logits});
+  launch(
+      Matmul<T>{.form = MatmulForm::nt, .left = scratch.hidden, .right = run.head, .output = scratch.logits});
   launch(CrossEntropyForward<T>{.logits = scratch.logits,
                                 .labels = labels,
                                 .nll = scratch.nll.slice(first, rows),
@@ -91,7 +90,7 @@ void logits_gradient(Launcher<T>& launch, const LossRun<T>& run, Vector<const st
                                           .labels = labels,
                                           .log_sum_exp = scratch.log_sum_exp,
                                           .weights = scratch.weights,
-                                          .grad_logits = scratch.grad_logits});
+                                          .grad_logits = scratch.logits});
   }
   launch(DistillationBackward<T>{.logits = scratch.logits,
                                  .teacher_logits = scratch.teacher.logits,
@@ -102,17 +101,17 @@ void logits_gradient(Launcher<T>& launch, const LossRun<T>& run, Vector<const st
                                  .weights = scratch.weights,
                                  .share = run.settings.distill_share,
                                  .temperature = run.settings.distill_temperature,
-                                 .grad_logits = scratch.grad_logits});
+                                 .grad_logits = scratch.logits});
 }
 
-// The gradient of the chunk's rows of y, while its logits are there.
+// The gradient of the chunk's logits in their place, then that of its rows of y.
 template <typename T>
 void chunk_backward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
                     const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t first) {
   const std::int64_t rows = budget.loss_chunk_rows;
   logits_gradient(launch, run, batch.loss_labels.slice(first, rows), scratch);
   launch(Matmul<T>{
-      .form = MatmulForm::nn, .left = scratch.grad_logits, .right = run.head, .output = scratch.grad_hidden});
+      .form = MatmulForm::nn, .left = scratch.logits, .right = run.head, .output = scratch.grad_hidden});
   launch(ScatterRows<T>{
       .input = scratch.grad_hidden, .index = batch.loss_index.slice(first, rows), .output = run.grad_hidden});
 }

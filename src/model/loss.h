@@ -21,7 +21,7 @@ struct LossShape {
 template <typename T>
 struct TeacherScratch {
   Matrix<T> hidden;                                // [loss_chunk_rows, width]
-  Matrix<float> logits;                            // [loss_chunk_rows, vocabulary]
+  Matrix<T> logits;                                // [loss_chunk_rows, vocabulary]
   Vector<float> divergence;                        // [loss_chunk_rows]
   Vector<float> log_sum_exp, teacher_log_sum_exp;  // [loss_chunk_rows], at the temperature
 };
@@ -30,8 +30,7 @@ struct TeacherScratch {
 template <typename T>
 struct LossScratch {
   Matrix<T> hidden;           // [loss_chunk_rows, width]
-  Matrix<float> logits;       // [loss_chunk_rows, vocabulary]
-  Matrix<T> grad_logits;      // [loss_chunk_rows, vocabulary]
+  Matrix<T> logits;           // [loss_chunk_rows, vocabulary], then their gradient
   Matrix<T> grad_hidden;      // [loss_chunk_rows, width]
   Vector<float> log_sum_exp;  // [loss_chunk_rows]
   Vector<float> weights;      // [loss_chunk_rows]

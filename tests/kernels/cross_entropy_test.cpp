@@ -19,17 +19,17 @@ TYPED_TEST_SUITE(CrossEntropyTest, StorageTypes, StorageName);
 
 template <typename T>
 struct Operands {
-  Guarded<float> logits, nll, log_sum_exp, weights;
+  Guarded<float> nll, log_sum_exp, weights;
   Guarded<std::int32_t> predictions;
-  Guarded<T> grad_logits;
+  Guarded<T> logits, grad_logits;
   VisibleVector<std::int32_t> labels;
 
   Operands(std::int64_t rows, std::int64_t vocabulary)
-      : logits(rows, vocabulary, 3, 1),
-        nll(1, rows),
+      : nll(1, rows),
         log_sum_exp(1, rows),
         weights(1, rows),
         predictions(1, rows),
+        logits(rows, vocabulary, 3, 1),
         grad_logits(rows, vocabulary, 5) {
     logits.fill_normal(1, 4);
     weights.fill_normal(2, 0.2, 1);
@@ -50,13 +50,14 @@ struct Operands {
                                              .log_sum_exp = log_sum_exp.vector(),
                                              .predictions = predictions.vector()});
   }
-  void backward(int threads = 1) {
+  void backward(int threads = 1) { backward(grad_logits.matrix(), threads); }
+  void backward(Matrix<T> gradient, int threads) {
     const Device device = test_device(threads);
     run_on<T>(device, CrossEntropyBackward<T>{.logits = logits.matrix(),
                                               .labels = label_vector(),
                                               .log_sum_exp = log_sum_exp.vector(),
                                               .weights = weights.vector(),
-                                              .grad_logits = grad_logits.matrix()});
+                                              .grad_logits = gradient});
   }
 };
 
@@ -86,7 +87,7 @@ TYPED_TEST(CrossEntropyTest, ForwardAndBackwardMatchTheFormula) {
 
 TYPED_TEST(CrossEntropyTest, UnusedRowsGiveZeroEvenWhenTheirLogitsAreNot) {
   Operands<TypeParam> run(4, 40);
-  for (std::int64_t c = 0; c < 40; ++c) run.logits.matrix()(3, c) = std::nanf("");
+  for (std::int64_t c = 0; c < 40; ++c) run.logits.matrix()(3, c) = TypeParam(std::nanf(""));
   run.weights.vector()[3] = 0;
   run.forward();
   run.backward();
@@ -100,14 +101,16 @@ TYPED_TEST(CrossEntropyTest, ThePredictionIsTheLowestIndexOfTheLargest) {
   for (const auto& [low, high] : {std::pair{0, 52}, {5, 21}, {16, 17}, {33, 49}, {48, 52}}) {
     Operands<TypeParam> run(1, vocabulary);
     for (std::int64_t c = 0; c < vocabulary; ++c)
-      run.logits.matrix()(0, c) = -1000.0f - static_cast<float>(c);
-    run.logits.matrix()(0, low) = run.logits.matrix()(0, high) = -3.0f;
+      run.logits.matrix()(0, c) = TypeParam(-1000.0f - static_cast<float>(c));
+    run.logits.matrix()(0, low) = run.logits.matrix()(0, high) = TypeParam(-3.0f);
     run.forward();
     EXPECT_EQ(run.predictions.vector()[0], low);
     run.predictions.poison();
+    Guarded<float> decoded(1, vocabulary, 3, 1);
+    std::copy_n(run.logits.matrix().row(0), vocabulary, decoded.matrix().row(0));
     const Device device = test_device();
-    run_on<TypeParam>(device, ArgmaxRows<TypeParam>{.logits = run.logits.matrix(),
-                                                    .predictions = run.predictions.vector()});
+    run_on<TypeParam>(
+        device, ArgmaxRows<TypeParam>{.logits = decoded.matrix(), .predictions = run.predictions.vector()});
     EXPECT_EQ(run.predictions.vector()[0], low);
   }
 }
@@ -115,10 +118,10 @@ TYPED_TEST(CrossEntropyTest, ThePredictionIsTheLowestIndexOfTheLargest) {
 TYPED_TEST(CrossEntropyTest, LargeLogitsDoNotOverflow) {
   Operands<TypeParam> run(1, 20);
   run.labels[0] = 2;
-  for (std::int64_t c = 0; c < 20; ++c) run.logits.matrix()(0, c) = c == 1 ? 3e4f : -3e4f;
+  for (std::int64_t c = 0; c < 20; ++c) run.logits.matrix()(0, c) = TypeParam(c == 1 ? 0x1p15f : -0x1p15f);
   run.forward();
   run.backward();
-  EXPECT_EQ(run.nll.vector()[0], 6e4f);
+  EXPECT_EQ(run.nll.vector()[0], 0x1p16f);
   EXPECT_EQ(run.predictions.vector()[0], 1);
   EXPECT_EQ(run.grad_logits.matrix()(0, 1), static_cast<TypeParam>(run.weights.vector()[0]));
   EXPECT_EQ(static_cast<float>(run.grad_logits.matrix()(0, 0)), 0.0f);
@@ -126,9 +129,21 @@ TYPED_TEST(CrossEntropyTest, LargeLogitsDoNotOverflow) {
 
 TYPED_TEST(CrossEntropyTest, ANonFiniteLogitShowsInTheLoss) {
   Operands<TypeParam> run(1, 40);
-  run.logits.matrix()(0, 33) = std::nanf("");
+  run.logits.matrix()(0, 33) = TypeParam(std::nanf(""));
   run.forward();
   EXPECT_TRUE(std::isnan(run.nll.vector()[0]));
+}
+
+// With rows on 16 bytes and off them.
+TYPED_TEST(CrossEntropyTest, TheGradientMayTakeThePlaceOfTheLogits) {
+  for (const std::int64_t vocabulary : {37, 64, 1003}) {
+    Operands<TypeParam> run(9, vocabulary);
+    run.forward();
+    run.backward();
+    run.backward(run.logits.matrix(), 3);
+    EXPECT_TRUE(run.logits.bits() == run.grad_logits.bits()) << vocabulary;
+    run.logits.expect_guards_intact();
+  }
 }
 
 TYPED_TEST(CrossEntropyTest, ThreadsChangeNoBit) {

@@ -48,15 +48,13 @@ TYPED_TEST_SUITE(DistillationTest, StorageTypes, StorageName);
 template <typename T>
 struct Operands {
   std::int64_t rows;
-  Guarded<float> logits, teacher, nll, hard, divergence, log_sum_exp, teacher_log_sum_exp, weights;
+  Guarded<float> nll, hard, divergence, log_sum_exp, teacher_log_sum_exp, weights;
   Guarded<std::int32_t> predictions;
-  Guarded<T> grad_logits;
+  Guarded<T> logits, teacher, grad_logits;
   VisibleVector<std::int32_t> labels;
 
   Operands(std::int64_t rows, std::int64_t vocabulary)
       : rows(rows),
-        logits(rows, vocabulary, 3, 1),
-        teacher(rows, vocabulary, 2),
         nll(1, rows),
         hard(1, rows),
         divergence(1, rows),
@@ -64,6 +62,8 @@ struct Operands {
         teacher_log_sum_exp(1, rows),
         weights(1, rows),
         predictions(1, rows),
+        logits(rows, vocabulary, 3, 1),
+        teacher(rows, vocabulary, 2),
         grad_logits(rows, vocabulary, 5) {
     logits.fill_normal(1, 4);
     teacher.fill_normal(2, 4);
@@ -73,7 +73,8 @@ struct Operands {
     }
   }
 
-  void run(int threads = 1) {
+  void run(int threads = 1) { run(grad_logits.matrix(), threads); }
+  void run(Matrix<T> gradient, int threads) {
     const Device device = test_device(threads);
     const Vector<const std::int32_t> label{labels.data(), rows};
     run_on<T>(device, CrossEntropyForward<T>{.logits = logits.matrix(),
@@ -97,7 +98,7 @@ struct Operands {
                                               .weights = weights.vector(),
                                               .share = kShare,
                                               .temperature = kTemperature,
-                                              .grad_logits = grad_logits.matrix()});
+                                              .grad_logits = gradient});
   }
 };
 
@@ -136,6 +137,16 @@ TYPED_TEST(DistillationTest, ATeacherThatAgreesLeavesTheHardGradient) {
     std::copy_n(run.logits.matrix().row(r), 20, run.teacher.matrix().row(r));
   run.run();
   for (const double divergence : run.divergence.values()) EXPECT_EQ(divergence, 0);
+}
+
+TYPED_TEST(DistillationTest, TheGradientMayTakeThePlaceOfTheLogits) {
+  for (const std::int64_t vocabulary : {37, 64, 1003}) {
+    Operands<TypeParam> apart(9, vocabulary), in_place(9, vocabulary);
+    apart.run();
+    in_place.run(in_place.logits.matrix(), 3);
+    EXPECT_TRUE(in_place.logits.bits() == apart.grad_logits.bits()) << vocabulary;
+    in_place.logits.expect_guards_intact();
+  }
 }
 
 TYPED_TEST(DistillationTest, BitsDoNotDependOnTheThreads) {

@@ -24,8 +24,8 @@ void stored(const void* data, std::int64_t rows, std::int64_t columns, std::int6
 const Kernels<float>& exact() { return cpu_kernels<float>(); }
 
 // Operands are activations or weights. The output of nn is the gradient of an activation and is stored in
-// bf16; that of tn is a weight gradient and stays float; that of nt is rounded where it is read as an
-// activation (logits are not).
+// bf16; that of tn is a weight gradient and stays float; that of nt is rounded where it is read: as an
+// activation, or as logits, which a bf16 run stores in bf16 too.
 void matmul(const Stream& stream, const PreparedMatmul& prepared, const MatmulOperands& operands) {
   const MatmulShape& shape = prepared.shape;
   const bool tn = shape.form == MatmulForm::tn, nt = shape.form == MatmulForm::nt;
@@ -98,9 +98,17 @@ void wrap_the_rest(Kernels<float>& table) {
     stored(a.grad_query), stored(a.grad_context_key), stored(a.grad_context_value);
     stored(a.grad_block_key), stored(a.grad_block_value);
   };
+  table.cross_entropy_forward = [](const Stream& stream, const CrossEntropyForward<float>& a) {
+    stored(a.logits);
+    exact().cross_entropy_forward(stream, a);
+  };
   table.cross_entropy_backward = [](const Stream& stream, const CrossEntropyBackward<float>& a) {
     exact().cross_entropy_backward(stream, a);
     stored(a.grad_logits);
+  };
+  table.distillation_forward = [](const Stream& stream, const DistillationForward<float>& a) {
+    stored(a.logits), stored(a.teacher_logits);
+    exact().distillation_forward(stream, a);
   };
   table.distillation_backward = [](const Stream& stream, const DistillationBackward<float>& a) {
     exact().distillation_backward(stream, a);

@@ -17,7 +17,8 @@ struct Maximum {
 };
 
 // Each lane keeps the first of its own columns; the fold at the end takes the lowest index of equals.
-Maximum maximum_of(const float* row, std::int64_t count) {
+template <typename T>
+Maximum maximum_of(const T* row, std::int64_t count) {
   Lanes best = broadcast(-kInfinity);
   IntLanes best_index = lane_index();
   for_lanes(0, count, [&](auto place) {
@@ -36,7 +37,8 @@ Maximum maximum_of(const float* row, std::int64_t count) {
   return result;
 }
 
-float log_sum_exp_of(const float* row, std::int64_t count, float maximum) {
+template <typename T>
+float log_sum_exp_of(const T* row, std::int64_t count, float maximum) {
   Lanes sums{};
   for_lanes(0, count, [&](auto place) { sums += exp(place.load(row, -kInfinity) - maximum); });
   return maximum + std::log(sum_of(sums));
@@ -67,7 +69,7 @@ void cross_entropy_forward(const Stream& stream, const CrossEntropyForward<T>& a
       const Maximum maximum = maximum_of(logits.row(row), vocabulary);
       predictions[row] = maximum.index;
       log_sum_exp[row] = log_sum_exp_of(logits.row(row), vocabulary, maximum.value);
-      nll[row] = log_sum_exp[row] - logits(row, labels[row]);
+      nll[row] = log_sum_exp[row] - static_cast<float>(logits(row, labels[row]));
     }
   });
 }
@@ -92,11 +94,12 @@ void cross_entropy_backward(const Stream& stream, const CrossEntropyBackward<T>&
         continue;
       }
       const float weight = weights[row], normalizer = log_sum_exp[row];
+      const auto at_label = static_cast<float>(logits(row, labels[row]));  // the gradient may take its place
       for_lanes(0, vocabulary, [&](auto place) {
         place.store(gradient, weight * exp(place.load(logits.row(row)) - normalizer));
       });
-      // p - 1 anew, from the float: the stored p may have been rounded.
-      const Lanes p = exp(broadcast(logits(row, labels[row]) - normalizer));
+      // p - 1 anew, from a float p: the stored one may have been rounded.
+      const Lanes p = exp(broadcast(at_label - normalizer));
       gradient[labels[row]] = static_cast<T>(weight * (p[0] - 1.0f));
     }
   });

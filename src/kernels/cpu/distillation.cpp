@@ -12,7 +12,8 @@ namespace draftsmith::cpu {
 
 namespace {
 
-float softened_log_sum_exp(const float* row, std::int64_t count, float inverse_temperature) {
+template <typename T>
+float softened_log_sum_exp(const T* row, std::int64_t count, float inverse_temperature) {
   Lanes best = broadcast(-kInfinity);
   for_lanes(0, count, [&](auto place) {
     const Lanes x = place.load(row, -kInfinity);
@@ -42,7 +43,7 @@ void distillation_forward(const Stream& stream, const DistillationForward<T>& ar
     for (std::int64_t row = begin; row < end; ++row) {
       divergence[row] = log_sum_exp[row] = teacher_log_sum_exp[row] = 0;
       if (labels[row] < 0) continue;
-      const float *s = logits.row(row), *t = teacher.row(row);
+      const T *s = logits.row(row), *t = teacher.row(row);
       const float s_norm = softened_log_sum_exp(s, vocabulary, inverse);
       const float t_norm = softened_log_sum_exp(t, vocabulary, inverse);
       Lanes sums{};
@@ -74,18 +75,20 @@ void distillation_backward(const Stream& stream, const DistillationBackward<T>& 
         for_lanes(0, vocabulary, [&](auto place) { place.store(gradient, Lanes{}); });
         continue;
       }
-      const float *s = logits.row(row), *t = teacher.row(row);
+      const T *s = logits.row(row), *t = teacher.row(row);
       const float hard = (1 - share) * weights[row], soft = share * temperature * weights[row];
       const float normalizer = hard_log_sum_exp[row];
       const float s_norm = log_sum_exp[row], t_norm = teacher_log_sum_exp[row];
       const auto gradient_of = [&](Lanes x, Lanes y) {
         return hard * exp(x - normalizer) + soft * (exp(x * inverse - s_norm) - exp(y * inverse - t_norm));
       };
+      // The label's entry anew, from floats: what is stored may be rounded. The gradient may take its logit's place.
+      const std::int32_t label = labels[row];
+      const Lanes at_label =
+          gradient_of(broadcast(static_cast<float>(s[label])), broadcast(static_cast<float>(t[label])));
       for_lanes(0, vocabulary,
                 [&](auto place) { place.store(gradient, gradient_of(place.load(s), place.load(t))); });
-      // The label's entry anew, from floats: what was stored may have been rounded.
-      const Lanes at_label = gradient_of(broadcast(s[labels[row]]), broadcast(t[labels[row]]));
-      gradient[labels[row]] = static_cast<T>(at_label[0] - hard);
+      gradient[label] = static_cast<T>(at_label[0] - hard);
     }
   });
 }

@@ -1,4 +1,5 @@
-// One block of threads a row; forward reads it once (running_softmax.cuh).
+// One block of threads a row; forward reads it once (running_softmax.cuh). Backward may work in place: every thread
+// reads exactly the elements that it writes, as one vector.
 #include "kernels/cross_entropy.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operations.h"
@@ -13,9 +14,9 @@ __device__ std::int32_t place_of(const Running& running) {
   return running.maximum == -kInfinity ? 0 : running.column;
 }
 
-template <int count>
+template <typename T, int count>
 __global__ void __launch_bounds__(kRowThreads)
-    cross_entropy_forward_kernel(Matrix<const float> logits, const std::int32_t* labels, float* nll,
+    cross_entropy_forward_kernel(Matrix<const T> logits, const std::int32_t* labels, float* nll,
                                  float* log_sum_exp, std::int32_t* predictions) {
   const std::int64_t row = blockIdx.x;
   const std::int32_t label = labels[row];
@@ -32,7 +33,7 @@ __global__ void __launch_bounds__(kRowThreads)
   const float normalizer = running.maximum + logf(running.sum);
   predictions[row] = place_of(running);
   log_sum_exp[row] = normalizer;
-  nll[row] = normalizer - logits(row, label);
+  nll[row] = normalizer - to_float(logits(row, label));
 }
 
 template <int count>
@@ -73,13 +74,13 @@ void cross_entropy_forward(const Stream& stream, const CrossEntropyForward<T>& a
                        predictions.size == logits.rows,
                    "one label and one result for each row");
   if (logits.rows == 0) return;
-  if (is_wide_row(logits)) {
-    cross_entropy_forward_kernel<kLogitVector><<<grid_of(logits.rows), kRowThreads, 0, native(stream)>>>(
-        logits, labels.data, nll.data, log_sum_exp.data, predictions.data);
-  } else {
-    cross_entropy_forward_kernel<1><<<grid_of(logits.rows), kRowThreads, 0, native(stream)>>>(
-        logits, labels.data, nll.data, log_sum_exp.data, predictions.data);
-  }
+  const auto launch = [&]<int count>() {
+    cross_entropy_forward_kernel<T, count>
+        <<<grid_of(arguments.logits.rows), kRowThreads, 0, native(stream)>>>(
+            arguments.logits, arguments.labels.data, arguments.nll.data, arguments.log_sum_exp.data,
+            arguments.predictions.data);
+  };
+  is_wide_row(logits) ? launch.template operator()<kLogitVector<T>>() : launch.template operator()<1>();
   check_launch("cross entropy");
 }
 
@@ -107,7 +108,7 @@ void argmax_rows(const Stream& stream, const ArgmaxRows<T>& arguments) {
   DRAFTSMITH_CHECK(predictions.size == logits.rows, "one prediction for each row");
   if (logits.rows == 0) return;
   if (is_wide_row(logits)) {
-    argmax_rows_kernel<kLogitVector>
+    argmax_rows_kernel<kLogitVector<float>>
         <<<grid_of(logits.rows), kRowThreads, 0, native(stream)>>>(logits, predictions.data);
   } else {
     argmax_rows_kernel<1><<<grid_of(logits.rows), kRowThreads, 0, native(stream)>>>(logits, predictions.data);

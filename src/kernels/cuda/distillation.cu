@@ -1,5 +1,5 @@
 // One block of threads a row. Forward reads both rows for their sums of exponentials, then again for the
-// divergence.
+// divergence. Backward may work in place: every thread reads exactly the elements that it writes, as one vector.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/running_softmax.cuh"
@@ -9,8 +9,8 @@ namespace draftsmith::cuda {
 
 namespace {
 
-template <int count>
-__device__ float softened_log_sum_exp(const float* row, std::int64_t columns, float inverse_temperature) {
+template <int count, typename T>
+__device__ float softened_log_sum_exp(const T* row, std::int64_t columns, float inverse_temperature) {
   const Running running =
       merge_block(walk_row<count, true>(row, columns, inverse_temperature), inverse_temperature);
   return running.maximum * inverse_temperature + logf(running.sum);
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kRowThreads)
   const std::int64_t row = blockIdx.x, columns = arguments.logits.columns;
   float divergence = 0, s_norm = 0, t_norm = 0;
   if (arguments.labels.data[row] >= 0) {
-    const float *s = arguments.logits.row(row), *t = arguments.teacher_logits.row(row);
+    const T *s = arguments.logits.row(row), *t = arguments.teacher_logits.row(row);
     s_norm = softened_log_sum_exp<count>(s, columns, inverse);
     t_norm = softened_log_sum_exp<count>(t, columns, inverse);
     float sum = 0;
@@ -84,7 +84,7 @@ void distillation_forward(const Stream& stream, const DistillationForward<T>& ar
   if (rows == 0) return;
   const float inverse = 1.0f / arguments.temperature;
   if (is_wide_row(arguments.logits) && is_wide_row(arguments.teacher_logits)) {
-    distillation_forward_kernel<T, kLogitVector>
+    distillation_forward_kernel<T, kLogitVector<T>>
         <<<grid_of(rows), kRowThreads, 0, native(stream)>>>(arguments, inverse);
   } else {
     distillation_forward_kernel<T, 1><<<grid_of(rows), kRowThreads, 0, native(stream)>>>(arguments, inverse);

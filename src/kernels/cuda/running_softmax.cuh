@@ -11,7 +11,8 @@
 namespace draftsmith::cuda {
 
 inline constexpr int kRowThreads = 512;
-inline constexpr int kLogitVector = 8;  // two loads in flight a thread
+template <typename T>
+inline constexpr int kLogitVector = 2 * kWide<T>;  // two loads in flight a thread
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // A part of a row: its maximum, the lowest column that has it, and the sum of exp(scale * (x - maximum)).
@@ -54,8 +55,8 @@ __device__ inline Running merge_block(Running running, float scale) {
   return running;
 }
 
-template <int count, bool with_sum>
-__device__ Running walk_row(const float* row, std::int64_t columns, float scale) {
+template <int count, bool with_sum, typename T>
+__device__ Running walk_row(const T* row, std::int64_t columns, float scale) {
   Running running;
   for (std::int64_t column = static_cast<std::int64_t>(threadIdx.x) * count; column < columns;
        column += static_cast<std::int64_t>(kRowThreads) * count) {
@@ -81,8 +82,10 @@ __device__ Running walk_row(const float* row, std::int64_t columns, float scale)
   return running;
 }
 
-inline bool is_wide_row(const Matrix<const float>& logits) {
-  return is_wide(logits) && logits.columns % kLogitVector == 0;
+// Rows of an odd vocabulary, or that begin elsewhere than on 16 bytes, are walked element by element.
+template <typename T>
+bool is_wide_row(const Matrix<const T>& logits) {
+  return is_wide(logits) && logits.columns % kLogitVector<T> == 0;
 }
 
 }  // namespace draftsmith::cuda

@@ -75,13 +75,16 @@ __device__ void load(const float* from, float (&values)[count]) {
 
 template <int count>
 __device__ void load(const bf16* from, float (&values)[count]) {
-  if constexpr (count == 8) {
-    const uint4 pairs = *reinterpret_cast<const uint4*>(from);
-    const std::uint32_t words[4] = {pairs.x, pairs.y, pairs.z, pairs.w};
+  if constexpr (count % 8 == 0) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      values[2 * i] = low_half(words[i]);
-      values[2 * i + 1] = high_half(words[i]);
+    for (int i = 0; i < count; i += 8) {
+      const uint4 pairs = *reinterpret_cast<const uint4*>(from + i);
+      const std::uint32_t words[4] = {pairs.x, pairs.y, pairs.z, pairs.w};
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        values[i + 2 * j] = low_half(words[j]);
+        values[i + 2 * j + 1] = high_half(words[j]);
+      }
     }
   } else if constexpr (count == 4) {
     const uint2 pairs = *reinterpret_cast<const uint2*>(from);
