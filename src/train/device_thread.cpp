@@ -147,6 +147,7 @@ template <typename T>
 void DeviceThread<T>::run(const PipelineLinks& links) {
   const NoHeapRegion no_heap;
   const AddTime total(times_.total_s);
+  began_ = std::chrono::steady_clock::now();
   SequenceCursor cursor(links.plan);
   while (const auto item = cursor.next()) {
     if (!work_on(*item, links)) return;
@@ -189,6 +190,10 @@ bool DeviceThread<T>::take(const SequenceItem& item, const PipelineLinks& links)
   Slot* const slot =
       waiting(times_, WaitFor::filled_slot, [&] { return links.ring.wait(item.index, SlotState::filled); });
   if (slot == nullptr) return false;
+  if (!times_.first_features) {
+    const std::chrono::duration<double> after = std::chrono::steady_clock::now() - began_;
+    times_.first_features = Stretch{.total_s = after.count(), .waits_s = times_.waits_s};
+  }
   links.hooks(PipelinePoint::drafter_pass, item.index, slot);
   if (slot->facts.counts.documents > 0) drafter_->stage(*slot);
   if (item.kind == SequenceItem::Kind::evaluation) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -149,6 +150,7 @@ class DeviceThread {
   std::optional<Taken> taken_;
   std::optional<SequenceItem> to_finish_;  // the last micro-batch of a step that is launched, not finished
   StepCounters counters_;
+  std::chrono::steady_clock::time_point began_;
   ThreadTimes times_;
   WorkDone work_;
 };

@@ -348,7 +348,7 @@ TrainReport Pipeline<T>::report() const {
                               .bytes_by_purpose = bytes_by_purpose(*device),
                               .work = device->work(),
                               .total_s = times.total_s,
-                              .busy_s = times.total_s - times.waited_s(),
+                              .busy_s = times.total_s - times.whole().waited_s(),
                               .product_rate = device->product_rate(),
                               .copy_rates = device->copy_rates()});
   }

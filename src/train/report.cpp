@@ -69,13 +69,26 @@ JsonValue device_json(const DeviceReport& device) {
                      {"copied_from_slots_gb_per_second", {device.copy_rates.from_slot / 1e9}}}};
 }
 
-JsonValue thread_json(const ThreadTimes& times) {
+JsonValue waits_json(const Stretch& stretch) {
   JsonObject waits;
-  for (std::size_t wait = 0; wait < times.waits_s.size(); ++wait) {
-    if (times.waits_s[wait] > 0)
-      waits.push_back({wait_name(static_cast<WaitFor>(wait)), {times.waits_s[wait]}});
+  for (std::size_t wait = 0; wait < stretch.waits_s.size(); ++wait) {
+    if (stretch.waits_s[wait] > 0)
+      waits.push_back({wait_name(static_cast<WaitFor>(wait)), {stretch.waits_s[wait]}});
   }
-  return {JsonObject{{"name", {times.name}}, {"total_s", {times.total_s}}, {"waits_s", {waits}}}};
+  return {waits};
+}
+
+JsonValue thread_json(const ThreadTimes& times) {
+  JsonObject json{
+      {"name", {times.name}}, {"total_s", {times.total_s}}, {"waits_s", waits_json(times.whole())}};
+  if (times.first_features) {
+    const Stretch steady = times.steady();
+    json.push_back({"from_first_features",
+                    {JsonObject{{"after_s", {times.first_features->total_s}},
+                                {"total_s", {steady.total_s}},
+                                {"waits_s", waits_json(steady)}}}});
+  }
+  return {json};
 }
 
 JsonValue range_json(const ByteRange& range) {
@@ -130,12 +143,20 @@ std::string device_text(const DeviceReport& device) {
       device.product_rate / 1e9, purpose_text(device.bytes_by_purpose), copies);
 }
 
+// Of a drafter, the waits from its first features on.
 std::string thread_text(const ThreadTimes& times) {
-  std::string line = fmt::format("  {}: {:.1f} s, of which {:.1f} % waiting", times.name, times.total_s,
-                                 100 * times.waited_s() / std::max(times.total_s, 1e-9));
-  for (std::size_t wait = 0; wait < times.waits_s.size(); ++wait) {
-    if (times.waits_s[wait] <= 0) continue;
-    line += fmt::format(", {:.1f} % for {}", 100 * times.waits_s[wait] / std::max(times.total_s, 1e-9),
+  const Stretch steady = times.steady();
+  const auto percent = [&](double waited_s) { return 100 * waited_s / std::max(steady.total_s, 1e-9); };
+  std::string line = fmt::format("  {}: {:.1f} s, ", times.name, times.total_s);
+  if (times.first_features) {
+    line += fmt::format("first features after {:.2f} s, from then on {:.1f} % waiting",
+                        times.first_features->total_s, percent(steady.waited_s()));
+  } else {
+    line += fmt::format("of which {:.1f} % waiting", percent(steady.waited_s()));
+  }
+  for (std::size_t wait = 0; wait < steady.waits_s.size(); ++wait) {
+    if (steady.waits_s[wait] <= 0) continue;
+    line += fmt::format(", {:.1f} % for {}", percent(steady.waits_s[wait]),
                         wait_name(static_cast<WaitFor>(wait)));
   }
   return line + "\n";

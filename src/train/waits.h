@@ -50,13 +50,35 @@ class Activity {
   std::atomic<std::int64_t> changes_{0};
 };
 
+using Waits = std::array<double, static_cast<std::size_t>(WaitFor::count)>;  // seconds by WaitFor
+
+// A part of a thread's time.
+struct Stretch {
+  double total_s = 0;
+  Waits waits_s{};
+
+  double waited_s() const { return std::accumulate(waits_s.begin(), waits_s.end(), 0.0); }
+};
+
 struct ThreadTimes {
   std::string name;
   double total_s = 0;  // from the first micro-batch to the last
-  std::array<double, static_cast<std::size_t>(WaitFor::count)> waits_s{};
+  Waits waits_s{};
+  // Of a drafter, until its first features came: no run can do without that wait.
+  std::optional<Stretch> first_features;
   Activity activity;
 
-  double waited_s() const { return std::accumulate(waits_s.begin(), waits_s.end(), 0.0); }
+  Stretch whole() const { return {.total_s = total_s, .waits_s = waits_s}; }
+  // What came after the first features, of a drafter; else all.
+  Stretch steady() const {
+    Stretch rest = whole();
+    if (!first_features) return rest;
+    rest.total_s -= first_features->total_s;
+    for (std::size_t wait = 0; wait < waits_s.size(); ++wait) {
+      rest.waits_s[wait] -= first_features->waits_s[wait];
+    }
+    return rest;
+  }
 };
 
 // Adds its lifetime to one number.
