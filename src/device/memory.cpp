@@ -13,6 +13,7 @@
 
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "device/control_group.h"
 #include "device/cuda/driver.h"
 #include "device/seal.h"
 
@@ -63,12 +64,14 @@ std::int64_t available_bytes(const Device& device) {
 }
 
 std::int64_t available_host_bytes() {
+  constexpr std::int64_t kNobodyKnows = std::numeric_limits<std::int64_t>::max();
+  std::int64_t bytes = control_group_bytes_left().value_or(kNobodyKnows);
   std::ifstream stream("/proc/meminfo");
   for (std::string name; stream >> name; stream.ignore(std::numeric_limits<std::streamsize>::max(), '\n')) {
     std::int64_t kibibytes = 0;
-    if (name == "MemAvailable:" && stream >> kibibytes) return kibibytes * 1024;
+    if (name == "MemAvailable:" && stream >> kibibytes) bytes = std::min(bytes, kibibytes * 1024);
   }
-  return std::numeric_limits<std::int64_t>::max();  // nobody knows
+  return bytes;
 }
 
 void Buffer::Free::operator()(std::byte* memory) const {

@@ -18,7 +18,7 @@ bool host_addressable(const Device& device);
 // What a run may still allocate: what is free on a GPU, less what its kernels and libraries take beside; for a
 // CPU device, the machine's. Not more than Device::memory_limit_bytes.
 std::int64_t available_bytes(const Device& device);
-// Memory of the machine that is available without swapping.
+// Memory of the machine that is available without swapping, within the limits of the process's control groups.
 std::int64_t available_host_bytes();
 
 // 256-byte aligned. Empty when default-constructed or moved from. Pages are touched at allocation, so

@@ -52,7 +52,8 @@ class Collective {
   // How long the last finish() made the device wait; once the host has waited for the stream.
   virtual double exposed_s(std::int64_t rank) const = 0;
 
-  // Any thread. cancel() ends every wait, now and later; buffers then hold anything.
+  // Any thread. cancel() ends every wait, now or soon, and later ones; it does not wait itself. Buffers then hold
+  // anything.
   virtual void cancel() = 0;
   virtual bool cancelled() const = 0;
   // Main thread, now and then: throws Error when an exchange has failed beside the calls.

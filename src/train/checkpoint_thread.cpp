@@ -29,7 +29,8 @@ void CheckpointThread::run() {
     std::optional<EvaluationRecord> evaluation;
     if (job->awaits_evaluation) {
       evaluation = evaluations_.pop();
-      if (!evaluation) return;  // closed
+      if (!evaluation && !job->due)
+        return;  // closed; what is due is written all the same, owing its evaluation
     }
     const bool improves = evaluation && evaluation->acceptance > best_acceptance_;
     if (improves) best_acceptance_ = evaluation->acceptance;
@@ -56,9 +57,8 @@ void CheckpointThread::write(const SnapshotJob& job, const std::optional<Evaluat
                     .table = table_,
                     .state = staging_},
                    [&] { hooks_(PipelinePoint::checkpoint, job.step); });
+  set_last_written(folder);  // before the older ones go
   prune_checkpoints(settings_.folder, settings_.keep);
-  Lock lock(mutex_);
-  last_written_ = folder;
 }
 
 void CheckpointThread::finish() { jobs_.close(); }
@@ -67,6 +67,11 @@ void CheckpointThread::close() {
   jobs_.close();
   staging_free_.close();
   evaluations_.close();
+}
+
+void CheckpointThread::set_last_written(const CheckpointFolder& folder) {
+  Lock lock(mutex_);
+  last_written_ = folder;
 }
 
 std::optional<CheckpointFolder> CheckpointThread::last_written() {

@@ -54,7 +54,7 @@ class CheckpointThread {
   void evaluated(const EvaluationRecord& record) { evaluations_.push(record); }
   // What is submitted is still written.
   void finish();
-  // Nothing is waited for any more.
+  // Nothing is waited for any more. A checkpoint that is due and waits for its evaluation is written without it.
   void close();
 
   // The newest that is written or was resumed from. Any thread.
@@ -65,6 +65,7 @@ class CheckpointThread {
 
  private:
   void write(const SnapshotJob& job, const std::optional<EvaluationRecord>& evaluation);
+  void set_last_written(const CheckpointFolder& folder);
 
   // Constant after construction.
   const CheckpointThreadSettings settings_;

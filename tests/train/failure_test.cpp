@@ -83,6 +83,24 @@ TEST(Failure, ADrafterThatFailsInFrontOfAFullQueueEndsTheRun) {
   within_limit([&] { expect_error([&] { run.train(); }, {"the drafter is gone"}); });
 }
 
+TEST(Failure, OfAnEvaluationStillWritesTheCheckpointThatWaitsForIt) {
+  TinyRun straight, run;
+  for (TinyRun* one : {&straight, &run}) {
+    one->config.train.steps = 6;
+    one->config.train.checkpoint.every = 4;
+    one->config.train.eval.every = 4;
+    one->evaluation_documents = 6;
+  }
+  straight.train();
+  run.hooks = throwing(PipelinePoint::evaluated, 4);  // the first after four steps of one micro-batch
+  within_limit([&] { expect_error([&] { run.train(); }, {"the device fell over"}); });
+  EXPECT_EQ(newest_checkpoint(run.folder()).step, 4);
+  run.hooks = {};
+  run.train(ExistingFolder::resume);
+  EXPECT_EQ(straight.state(6), run.state(6));
+  expect_same_evaluations(straight.evaluations(), run.evaluations());  // it is made up for
+}
+
 // From here on no byte of the run's log finds room: its open file becomes that of a full disk.
 void fill_disk_of_log(const RunFolder& folder) {
   const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);

@@ -31,15 +31,20 @@ void find(void* library, const char* name, Function& function) {
   if (function == nullptr) throw Error(fmt::format("libnccl.so.2 lacks {}: install a newer one", name));
 }
 
-// One algorithm and protocol, so that sums have one order and bits repeat; no multicast, which only some
-// machines allow. NCCL takes these from the environment alone, and reads them when the first communicator is
-// made. Set in set-up by the main thread, while no other thread reads the environment.
+// One algorithm, protocol and cut into channels, so that sums have one order and bits repeat whatever the
+// environment says; no multicast, which only some machines allow. NCCL takes these from the environment alone
+// or prefers it to what it is asked for, and reads it when the first communicator is made. Set in set-up by
+// the main thread, while no other thread reads the environment.
 void pin_algorithm() {
   constexpr const char* kPinned[][2] = {{"NCCL_ALGO", "Ring"},
                                         {"NCCL_PROTO", "Simple"},
                                         {"NCCL_NVLS_ENABLE", "0"},
                                         {"NCCL_RUNTIME_CONNECT", "0"}};  // all connections in set-up
+  constexpr const char* kLeftToUs[] = {"NCCL_MIN_CTAS",      "NCCL_MAX_CTAS", "NCCL_MIN_NCHANNELS",
+                                       "NCCL_MAX_NCHANNELS", "NCCL_NTHREADS", "NCCL_BUFFSIZE",
+                                       "NCCL_COMM_BLOCKING"};
   for (const auto& [name, value] : kPinned) setenv(name, value, 1);
+  for (const char* name : kLeftToUs) unsetenv(name);
 }
 
 Nccl load() {

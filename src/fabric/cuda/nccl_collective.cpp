@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
 
 #include <cuda_runtime_api.h>
 #include <fmt/core.h>
@@ -64,6 +65,7 @@ class NcclCollective : public Collective {
 
   // Constant after set_buffers(), but for what a rank's mutex guards.
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::thread aborting_;  // by whoever cancels first
   // Shared.
   std::atomic<bool> cancelled_{false};
 };
@@ -111,6 +113,7 @@ NcclCollective::NcclCollective(const std::vector<Device>& devices) {
 }
 
 NcclCollective::~NcclCollective() {
+  if (aborting_.joinable()) aborting_.join();
   for (const auto& rank : ranks_) {
     const Lock lock(rank->mutex);
     if (rank->communicator != nullptr) static_cast<void>(nccl().destroy(rank->communicator));
@@ -189,18 +192,23 @@ double NcclCollective::exposed_s(std::int64_t rank) const {
   return std::max(0.0, 1e-3 * Event::elapsed_ms(own.asked, own.done));
 }
 
-// Kernels that wait for a rank that never comes end, and with them what is queued behind them.
+// Kernels that wait for a rank that never comes end, and with them what is queued behind them. Aborting waits for what
+// the device is at, for ever where that hangs: a thread of its own does it, so that whoever cancels goes on to end the
+// run.
 void NcclCollective::cancel() {
   if (cancelled_.exchange(true)) return;
-  for (const auto& rank : ranks_) {
-    const Lock lock(rank->mutex);
-    static_cast<void>(nccl().abort(rank->communicator));
-    rank->communicator = nullptr;
-  }
+  aborting_ = std::thread([this] {
+    for (const auto& rank : ranks_) {
+      const Lock lock(rank->mutex);
+      static_cast<void>(nccl().abort(rank->communicator));
+      rank->communicator = nullptr;
+    }
+  });
 }
 
 void NcclCollective::check() {
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (cancelled_) return;  // then an abort may hold the mutex
     Rank& own = *ranks_[rank];
     const Lock lock(own.mutex);
     if (cancelled_) return;
