@@ -93,8 +93,10 @@ void TargetWorker<T>::receive_features(const Slot& slot) {
 
 template <typename T>
 double TargetWorker<T>::product_rate() {
-  return measure_product_rate(
-      launch_, linear<T>(scratch_.normed, weights_.layers.front().gate_up, {}, scratch_.gate_up));
+  const TargetLayerWeights<T>& layer =
+      weights_.layers.front();  // every layer has this product, one of experts too
+  return measure_product_rate(launch_, linear<T>(scratch_.normed, layer.query_key_value,
+                                                 layer.query_key_value_bias, scratch_.query_key_value));
 }
 
 template <typename T>

@@ -34,7 +34,7 @@ class TargetWorker {
   void prefill() { pass_.replay(launch_.stream()); }
   void launch_prefill();
 
-  // Of the widest product of a layer, measured; overwrites memory that every pass writes anew.
+  // Of a layer's product, measured; overwrites memory that every pass writes anew.
   double product_rate();
   // Bytes a second from the device to a slot; fills it once more with the same features.
   double copy_rate(const Slot& slot);

@@ -235,6 +235,14 @@ TEST(Pipeline, Bf16TrainsToo) {
   EXPECT_GE(result.evaluation->acceptance, 1.0);
 }
 
+// The device that has only the target measures a product of it.
+TEST(Pipeline, ATargetOfExpertsMayHaveADeviceOfItsOwn) {
+  TinyRun run;
+  run.config.target = DRAFTSMITH_SOURCE_DIR "/tests/golden/target_qwen3_moe";
+  run.train();
+  EXPECT_EQ(run.steps().size(), 6u);
+}
+
 TEST(Pipeline, OverfitsOneBatch) {
   TinyRun run;
   run.documents = 2;  // they fit one micro-batch

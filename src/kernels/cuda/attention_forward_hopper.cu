@@ -148,7 +148,7 @@ struct ForwardConsumer {
     for (int half = 0; half < 2; ++half) {
       const std::int32_t row = first_row + 8 * half;
       const float total = quad_sum(sum[half]);
-      const bool seen = context[half].end >= 0 && total > 0;
+      const bool seen = context[half].end >= 0 && !(total == 0);  // a NaN is passed on
       const float factor = 1.0f / total;
 #pragma unroll
       for (int i = 2 * half; i < kOutputs; i += 4) {

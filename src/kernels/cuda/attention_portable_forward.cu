@@ -73,7 +73,7 @@ __device__ void store_output(const AttentionForward<bf16>& arguments, const Pack
     const float sum = quad_sum(running.sum[half]);
     if (!packed.inside(rows[half])) continue;
     const std::int32_t token = packed.token(rows[half]), head = packed.head(rows[half]);
-    const bool seen = arguments.intervals.end.data[token] >= 0 && sum > 0;
+    const bool seen = arguments.intervals.end.data[token] >= 0 && !(sum == 0);  // a NaN is passed on
     if (!seen) {
 #pragma unroll
       for (int i = 0; i < head_dim / 8; ++i) output[i][2 * half] = output[i][2 * half + 1] = 0;

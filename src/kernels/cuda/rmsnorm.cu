@@ -1,5 +1,8 @@
 // One block of threads a row; a thread keeps its columns in registers between the row's sum and its use.
 // Backward walks a fixed number of runs of rows, so that a thread also keeps its columns' weight gradients.
+#include <string>
+
+#include "base/error.h"
 #include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/reduce.cuh"
@@ -117,7 +120,9 @@ void with_chunks(std::int64_t width, const Launch& launch) {
   constexpr int kMost = count == 1 ? 16 : 4;
   const bool fits = try_chunks<count, few>(width, launch) || try_chunks<count, 2>(width, launch) ||
                     try_chunks<count, kMost>(width, launch);
-  DRAFTSMITH_CHECK(width > 0 && fits, "a normed row fits the registers of a block");
+  if (fits) return;
+  throw Error("hidden states of " + std::to_string(width) + " numbers are wider than RMSNorm takes on a GPU in this type (" +
+              std::to_string(count * kMost * most_threads(kMost)) + "). Run this model on a CPU device");
 }
 
 template <typename T>
