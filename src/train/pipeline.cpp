@@ -201,7 +201,7 @@ void Pipeline<T>::set_up(const TrainedState& state, const StartingPoint& start) 
 
 template <typename T>
 RoleTimes Pipeline<T>::time_roles() {
-  return draftsmith::time_roles<T>(devices_, *ring_->wait(0, SlotState::free), *collective_);
+  return draftsmith::time_roles<T>(devices_, *ring_->wait(0, SlotState::free), *collective_, limit_s_);
 }
 
 template <typename T>

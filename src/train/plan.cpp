@@ -79,7 +79,8 @@ std::int64_t sum_of(const std::map<std::string, std::int64_t>& bytes) {
 
 }  // namespace
 
-RunPlan plan_run(const RunConfig& config, const RunInputs& inputs, const PlanDetail& detail) {
+RunPlan plan_run(const RunConfig& config, const RunInputs& inputs, const PlanDetail& detail,
+                 const PipelineHooks& hooks) {
   const std::atomic<int> no_signal{0};
   const BatchBudget& budget = inputs.shapes.budget;
   RunPlan plan;
@@ -99,7 +100,7 @@ RunPlan plan_run(const RunConfig& config, const RunInputs& inputs, const PlanDet
                                 .train = inputs.train,
                                 .evaluation = nullptr,
                                 .steps = plan.steps,
-                                .hooks = {},
+                                .hooks = hooks,
                                 .stop_signal = no_signal};
   config.train.compute == DType::bf16 ? plan_devices<bf16>(pipeline, detail, plan)
                                       : plan_devices<float>(pipeline, detail, plan);

@@ -46,7 +46,8 @@ struct PlanDetail {
   bool speed = false;     // the run is set up, memory and all, and its roles are timed; nothing is written
 };
 // `config` is resolved, compute too.
-RunPlan plan_run(const RunConfig& config, const RunInputs& inputs, const PlanDetail& detail);
+RunPlan plan_run(const RunConfig& config, const RunInputs& inputs, const PlanDetail& detail,
+                 const PipelineHooks& hooks = {});
 
 std::string plan_text(const RunPlan& plan);
 

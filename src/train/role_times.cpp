@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "train/crew.h"
+#include "train/watchdog.h"
 
 namespace draftsmith {
 namespace {
@@ -92,7 +93,7 @@ RoleWork RoleTimes::work() const {
 
 template <typename T>
 RoleTimes time_roles(const std::vector<std::unique_ptr<DeviceThread<T>>>& devices, Slot& slot,
-                     Collective& collective) {
+                     Collective& collective, double limit_s) {
   RoleTimes times{.tokens = slot.facts.counts.context_tokens, .blocks = slot.facts.counts.blocks};
   for (const auto& device : devices) {
     times.devices.push_back({.name = device->device().name,
@@ -107,13 +108,15 @@ RoleTimes time_roles(const std::vector<std::unique_ptr<DeviceThread<T>>>& device
       crew.start(devices[i]->times(),
                  [&, i] { times.devices[i].drafter_s = devices[i]->time_drafter(slot, collective); });
     }
+    Watchdog watchdog(limit_s);
     do {
       collective.check();
+      watchdog.check(crew.running());
     } while (!crew.ended_within(std::chrono::seconds(1)));
   } catch (...) {
     crew.fail();
   }
-  crew.join();
+  crew.join_or_exit(std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * limit_s)));
   crew.rethrow();
   return times;
 }
@@ -128,7 +131,9 @@ std::string role_times_text(const RoleTimes& times) {
          waits_text(times) + best_text(times);
 }
 
-template RoleTimes time_roles(const std::vector<std::unique_ptr<DeviceThread<float>>>&, Slot&, Collective&);
-template RoleTimes time_roles(const std::vector<std::unique_ptr<DeviceThread<bf16>>>&, Slot&, Collective&);
+template RoleTimes time_roles(const std::vector<std::unique_ptr<DeviceThread<float>>>&, Slot&, Collective&,
+                              double);
+template RoleTimes time_roles(const std::vector<std::unique_ptr<DeviceThread<bf16>>>&, Slot&, Collective&,
+                              double);
 
 }  // namespace draftsmith

@@ -38,10 +38,10 @@ struct RoleTimes {
 
 // Runs every role again and again on a micro-batch, `slot`, that the devices have warmed up on: targets one after the
 // other, then all drafters at once with their exchange. What was trained before is lost. Blocks; throws what a device or
-// the exchange throws.
+// the exchange throws, and Error when no drafter goes on for `limit_s`.
 template <typename T>
 RoleTimes time_roles(const std::vector<std::unique_ptr<DeviceThread<T>>>& devices, Slot& slot,
-                     Collective& collective);
+                     Collective& collective, double limit_s);
 
 std::string role_times_text(const RoleTimes& times);
 

@@ -127,6 +127,14 @@ TEST_P(ExchangeFailure, BeforeTheFirstStepEndsTheRunToo) {
   EXPECT_EQ(run_.train(ExistingFolder::overwrite).step, 6);
 }
 
+TEST_P(ExchangeFailure, WhileSpeedIsMeasuredEndsThePlan) {
+  run_.hooks = failing(GetParam(), kFirstExchange);
+  expect_error([&] { run_.plan({.speed = true}); }, {"the exchange of cpu:1 with the other drafters failed"});
+  EXPECT_EQ(pinned_bytes(), 0);
+  run_.hooks = {};
+  EXPECT_EQ(run_.train().step, 6);
+}
+
 INSTANTIATE_TEST_SUITE_P(AtAnyMoment, ExchangeFailure,
                          testing::Values(Moment::asking, Moment::one_waits, Moment::both_queued));
 

@@ -79,7 +79,7 @@ RunInputs TinyRun::make_inputs() {
   return inputs;
 }
 
-RunPlan TinyRun::plan(const PlanDetail& detail) { return plan_run(config, make_inputs(), detail); }
+RunPlan TinyRun::plan(const PlanDetail& detail) { return plan_run(config, make_inputs(), detail, hooks); }
 
 TrainResult TinyRun::train(ExistingFolder existing) {
   const RunInputs inputs = make_inputs();
