@@ -303,8 +303,8 @@ RunConfig parse_config(const ConfigText& source) {
   for (const std::string& text : source.overrides) read_override(text, reader);
   // A value that was refused would be reported again as what its default does to the others.
   if (!reader.has_problems()) reader.add_findings(check_config(reader.config), source.name);
-  if (!reader.has_problems() && source.inputs == InputFiles::must_exist) {
-    reader.add_findings(check_input_files(reader.config), source.name);
+  if (!reader.has_problems() && source.existence == Existence::checked) {
+    reader.add_findings(check_existence(reader.config), source.name);
   }
   if (reader.has_problems()) reader.fail();
   fill_derived_defaults(reader.config);
@@ -318,7 +318,7 @@ RunConfig load_config(const ConfigFile& file) {
                             file.path.string(), std::filesystem::current_path().string()));
   }
   std::string text{std::istreambuf_iterator<char>(stream), {}};
-  return parse_config({file.path.string(), std::move(text), file.overrides, file.inputs});
+  return parse_config({file.path.string(), std::move(text), file.overrides, file.existence});
 }
 
 std::string save_resolved(const RunConfig& config) {

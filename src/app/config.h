@@ -10,7 +10,9 @@
 
 namespace draftsmith {
 
-enum class InputFiles { must_exist, unchecked };
+// Of the files, the folder and the devices that a configuration names, on this machine. A run's own configuration may come
+// from another one.
+enum class Existence { checked, unchecked };
 
 // `overrides` are as typed on the command line, "train.steps=800": the value is read as YAML, and a mapping
 // sets several options of a section. They win over the file; naming one option twice is an error.
@@ -18,7 +20,7 @@ struct ConfigText {
   std::string name;  // of the file, for messages
   std::string text;
   std::vector<std::string> overrides;
-  InputFiles inputs = InputFiles::unchecked;
+  Existence existence = Existence::unchecked;
 };
 
 // Checked, with derived defaults filled in.
@@ -27,7 +29,7 @@ RunConfig parse_config(const ConfigText& source);
 struct ConfigFile {
   std::filesystem::path path;
   std::vector<std::string> overrides;
-  InputFiles inputs = InputFiles::must_exist;
+  Existence existence = Existence::checked;
 };
 
 RunConfig load_config(const ConfigFile& file);

@@ -183,7 +183,7 @@ void check_role(const std::string& option, const std::vector<std::string>& devic
   std::vector<DeviceName> seen;
   for (const std::string& device : devices) {
     try {
-      const DeviceName name = open_device(DeviceName::parse(device), 1, 1).name;
+      const DeviceName name = DeviceName::parse(device);
       if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
         findings.push_back(
             {option, fmt::format("'{}' names {} twice: one thread owns one device; number another "
@@ -191,6 +191,16 @@ void check_role(const std::string& option, const std::vector<std::string>& devic
                                  option, device)});
       }
       seen.push_back(name);
+    } catch (const Error& error) {
+      findings.push_back({option, fmt::format("'{}': {}", option, error.what())});
+    }
+  }
+}
+
+void check_usable(const std::string& option, const std::vector<std::string>& devices, Findings& findings) {
+  for (const std::string& device : devices) {
+    try {
+      open_device(DeviceName::parse(device), 1, 1);
     } catch (const Error& error) {
       findings.push_back({option, fmt::format("'{}': {}", option, error.what())});
     }
@@ -221,7 +231,7 @@ std::vector<ConfigFinding> check_config(const RunConfig& config) {
   return findings;
 }
 
-std::vector<ConfigFinding> check_input_files(const RunConfig& config) {
+std::vector<ConfigFinding> check_existence(const RunConfig& config) {
   Findings findings;
   if (!config.target.empty() && !std::filesystem::is_directory(config.target)) {
     findings.push_back(
@@ -230,6 +240,8 @@ std::vector<ConfigFinding> check_input_files(const RunConfig& config) {
   }
   check_file("data.train", config.data.train, findings);
   check_file("data.eval", config.data.eval, findings);
+  check_usable("devices.targets", config.devices.targets, findings);
+  check_usable("devices.drafters", config.devices.drafters, findings);
   return findings;
 }
 

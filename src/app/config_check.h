@@ -15,10 +15,10 @@ struct ConfigFinding {
   std::string message;  // what was expected, what was found, what to do
 };
 
-// Everything that is wrong. Reads no file. `config` is as the user said it, before fill_derived_defaults().
+// Everything that is wrong, on any machine: reads no file and looks at no device. `config` is as the user said it, before fill_derived_defaults().
 std::vector<ConfigFinding> check_config(const RunConfig& config);
 
-// Inputs that are not there: the target's folder and the conversations.
-std::vector<ConfigFinding> check_input_files(const RunConfig& config);
+// What is not on this machine: the target's folder, the conversations, the devices.
+std::vector<ConfigFinding> check_existence(const RunConfig& config);
 
 }  // namespace draftsmith

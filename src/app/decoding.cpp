@@ -42,7 +42,7 @@ DecodingPaths find_decoding_paths(const DecodingArguments& arguments) {
   DecodingPaths paths{.drafter = given, .target = arguments.target};
   const RunFolder folder{given};
   if (fs::exists(folder.config())) {
-    const RunConfig run = load_config({.path = folder.config(), .inputs = InputFiles::unchecked});
+    const RunConfig run = load_config({.path = folder.config(), .existence = Existence::unchecked});
     paths.run = given;
     paths.drafter = folder.exported();
     if (!fs::exists(paths.drafter / "config.json")) {

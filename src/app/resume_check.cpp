@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "app/config.h"
 #include "app/options.h"
@@ -14,8 +16,8 @@ namespace draftsmith {
 namespace {
 
 // These change where, how often and beside what a run computes, but not what. The training data is compared
-// token by token instead (train/trainer.cpp), the drafters by their number, and the threads with what else the
-// products of a device depend on (kernels/product_choices.h).
+// token by token instead (train/trainer.cpp), the drafters by their number (three and more GPUs by name), and the threads
+// with what else the products of a device depend on (kernels/product_choices.h).
 constexpr std::string_view kFree[] = {"output",
                                       "data.train",
                                       "data.eval",
@@ -39,6 +41,11 @@ std::string value_text(const OptionValue& value) {
   return text;
 }
 
+// Two addends have one sum in either order, and CPU devices add in the order of their ranks.
+bool sum_around_a_ring(const std::vector<std::string>& drafters) {
+  return drafters.size() > 2 && drafters.front().starts_with("cuda:");
+}
+
 }  // namespace
 
 void check_resumed_config(const RunConfig& config, const std::string& saved_text, const std::string& place) {
@@ -50,9 +57,14 @@ void check_resumed_config(const RunConfig& config, const std::string& saved_text
     if (before == now) continue;
     differences += fmt::format("\n  {} was {} and is {}", option.name, value_text(before), value_text(now));
   }
-  if (saved.devices.drafters.size() != config.devices.drafters.size()) {
-    differences += fmt::format("\n  devices.drafters were {} and are {}", saved.devices.drafters.size(),
-                               config.devices.drafters.size());
+  const auto &before = saved.devices.drafters, &now = config.devices.drafters;
+  if (before.size() != now.size()) {
+    differences += fmt::format("\n  devices.drafters were {} and are {}", before.size(), now.size());
+  } else if (before != now && sum_around_a_ring(now)) {
+    differences += fmt::format(
+        "\n  devices.drafters were {} and are {}: how three and more GPUs add up gradients "
+        "depends on which they are",
+        fmt::join(before, ", "), fmt::join(now, ", "));
   }
   if (differences.empty()) return;
   throw Error(

@@ -49,8 +49,9 @@ class Collective {
   // What is queued on `stream` from now on finds all of the above done. It is sound if cancelled() is still false once
   // the host has waited for the stream.
   virtual bool finish(std::int64_t rank, const Stream& stream) = 0;
-  // How long the last finish() made the device wait; once the host has waited for the stream.
-  virtual double exposed_s(std::int64_t rank) const = 0;
+  // Seconds that finish() has made the device wait since this was last called, at most two of them; once the host has
+  // waited for the stream behind them.
+  virtual double take_exposed_s(std::int64_t rank) = 0;
 
   // Any thread. cancel() ends every wait, now or soon, and later ones; it does not wait itself. Buffers then hold
   // anything.

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "fabric/barrier.h"
@@ -27,7 +28,7 @@ class LocalCollective : public Collective {
                       const Stream& stream) override;
   // Blocks until all ranks have come.
   bool finish(std::int64_t rank, const Stream& stream) override;
-  double exposed_s(std::int64_t rank) const override { return queued_[rank].finish_s; }
+  double take_exposed_s(std::int64_t rank) override { return std::exchange(queued_[rank].exposed_s, 0.0); }
 
   void cancel() override;
   bool cancelled() const override { return cancelled_; }
@@ -39,7 +40,7 @@ class LocalCollective : public Collective {
     std::vector<ExchangeRange> gradient;  // of fixed capacity
     bool sums = false;
     const std::vector<ExchangeRange>* weights = nullptr;
-    double finish_s = 0;  // how long the last finish() took
+    double exposed_s = 0;  // how long finish() took, since it was asked
   };
 
   void exchange(std::int64_t rank);

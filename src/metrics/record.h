@@ -26,14 +26,14 @@ struct StepRecord {
   double acceptance = kNotMeasured;  // mean leading correct run of a block, plus 1: an estimate
   OffsetShares accuracy_by_offset;
   double learning_rate = kNotMeasured;
-  double gradient_norm = kNotMeasured;  // before clipping
-  std::int64_t tokens = 0;              // of context
-  std::int64_t blocks = 0;              // with an anchor
-  double coverage = kNotMeasured;       // share of supervised tokens that some block of the step predicts
-  double norms_at_one = kNotMeasured;   // share of norm weights that are exactly 1
-  double tokens_per_second = kNotMeasured;
+  double gradient_norm = kNotMeasured;      // before clipping
+  std::int64_t tokens = 0;                  // of context
+  std::int64_t blocks = 0;                  // with an anchor
+  double coverage = kNotMeasured;           // share of supervised tokens that some block of the step predicts
+  double norms_at_one = kNotMeasured;       // share of norm weights that are exactly 1
+  double tokens_per_second = kNotMeasured;  // from the step's first micro-batch to its update
   double blocks_per_second = kNotMeasured;
-  std::int64_t queue_filled = 0;  // slots that waited for a drafter when the step began
+  std::int64_t queue_filled = 0;  // slots that waited for a drafter when the step was done
   std::int64_t queue_slots = 0;
   bool skipped = false;            // loss or gradient was not finite: no update was made
   std::int64_t skipped_steps = 0;  // of the whole run so far

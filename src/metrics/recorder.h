@@ -25,9 +25,10 @@ class Recorder {
   Recorder& operator=(const Recorder&) = delete;
 
   // Any thread may call these. They block while the log thread is far behind. When the log cannot be written
-  // (a full disk, say) the watcher is told, and what is recorded from then on is shown, but not kept.
-  void record(const StepRecord& record) { entries_.push(record); }
-  void record(const EvaluationRecord& record) { entries_.push(record); }
+  // (a full disk, say) the watcher is told, and what is recorded from then on is shown, but not kept. record() is false
+  // after close().
+  bool record(const StepRecord& record) { return entries_.push(record); }
+  bool record(const EvaluationRecord& record) { return entries_.push(record); }
   void say(std::string message) { entries_.push(std::move(message)); }
 
   // Blocks until all that this thread handed over before is on the disk, or the log is given up: a checkpoint

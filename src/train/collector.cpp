@@ -25,7 +25,7 @@ void Collector::run(const SequencePlan& sequence, SlotRing& ring, Recorder& reco
     EvaluationRecord record = tally_.result();
     record.step = item->step;
     record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-    recorder.record(record);
+    waiting(times_, WaitFor::log, [&] { return recorder.record(record); });
     checkpoints.evaluated(record);
     last_ = record;
   }

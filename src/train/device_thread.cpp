@@ -21,6 +21,7 @@ DeviceThread<T>::DeviceThread(const Device& device, const DeviceRoles& roles, co
       shapes_(shapes),
       optimizer_(train.optimizer),
       accumulate_(train.accumulate),
+      idle_(device_, accumulate_),
       times_{.name = device.name.text()} {
   const Kernels<T>& kernels = kernels_of<T>(device_);
   if (roles.target) target_.emplace(device_, kernels, shapes);
@@ -114,7 +115,9 @@ bool DeviceThread<T>::exchange_nothing(Collective& collective) {
   if (!collective.reduce_sums(*roles_.drafter, drafter_->launcher().stream())) return false;
   if (!collective.finish(*roles_.drafter, drafter_->launcher().stream()) || !gather(collective)) return false;
   synchronize(drafter_->launcher().stream());
-  return !collective.cancelled();
+  if (collective.cancelled()) return false;
+  collective.take_exposed_s(*roles_.drafter);  // of set-up: not the run's
+  return true;
 }
 
 template <typename T>
@@ -183,12 +186,22 @@ bool DeviceThread<T>::make(const SequenceItem& item, const PipelineLinks& links)
   return true;
 }
 
+// Of the wait counts only what the device idled: launches of the step before may still run.
+template <typename T>
+Slot* DeviceThread<T>::await_features(const SequenceItem& item, const PipelineLinks& links) {
+  const auto wait = [&] { return links.ring.wait(item.index, SlotState::filled); };
+  if (!launched_) return waiting(times_, WaitFor::filled_slot, wait);
+  times_.activity.wait(WaitFor::filled_slot);
+  Slot* const slot = idle_.around(drafter_->launcher().stream(), wait);
+  times_.activity.work();
+  return slot;
+}
+
 // The drafter takes a micro-batch. A slot of training is handed back as soon as it is copied; one of an evaluation is
 // worked on at once.
 template <typename T>
 bool DeviceThread<T>::take(const SequenceItem& item, const PipelineLinks& links) {
-  Slot* const slot =
-      waiting(times_, WaitFor::filled_slot, [&] { return links.ring.wait(item.index, SlotState::filled); });
+  Slot* const slot = await_features(item, links);
   if (slot == nullptr) return false;
   if (!times_.first_features) {
     const std::chrono::duration<double> after = std::chrono::steady_clock::now() - began_;
@@ -197,7 +210,10 @@ bool DeviceThread<T>::take(const SequenceItem& item, const PipelineLinks& links)
   links.hooks(PipelinePoint::drafter_pass, item.index, slot);
   if (slot->facts.counts.documents > 0) drafter_->stage(*slot);
   if (item.kind == SequenceItem::Kind::evaluation) {
-    if (slot->facts.counts.documents > 0) drafter_->evaluate(*slot);
+    if (slot->facts.counts.documents > 0) {
+      drafter_->evaluate(*slot);
+      work_.drafter_flops += useful_evaluation_flops(shapes_.drafter, slot->facts);
+    }
     links.ring.advance(item.index, SlotState::predicted);
   } else {
     taken_ = {.item = item, .facts = slot->facts};
@@ -215,6 +231,8 @@ bool DeviceThread<T>::train(const PipelineLinks& links) {
   const bool first_of_step = item.part < roles_.drafters;
   const bool last_of_step = item.part + roles_.drafters >= plan.step_micro_batches;
   if (first_of_step) drafter_->begin_step();
+  if (first_of_step && *roles_.drafter == 0) links.leader.step_begins();
+  launched_ = true;
   count(item, facts);
   const bool empty = facts.counts.documents == 0;
   if (!empty) {
@@ -278,7 +296,7 @@ bool DeviceThread<T>::finish_step(const PipelineLinks& links) {
   if (!outcome) return false;
   ++work_.steps;
   const bool leads = *roles_.drafter == 0;
-  if (leads) links.leader.step_done(*outcome, drafter_->share_of_norms_at_one());
+  if (leads) links.leader.step_done(*outcome, drafter_->share_of_norms_at_one(), times_);
   if (leads || !drafter_->weight_parts().empty()) {
     const bool offered = links.leader.offer_snapshot(
         *roles_.drafter, *outcome, times_,
@@ -295,11 +313,13 @@ bool DeviceThread<T>::exchange_and_update(double rate, Collective& collective) {
   const std::int64_t rank = *roles_.drafter;
   drafter_->send_counted();
   if (!collective.reduce_sums(rank, drafter_->launcher().stream())) return false;
-  times_.activity.wait(WaitFor::exchange);
+  if (roles_.drafters > 1) times_.activity.wait(WaitFor::exchange);
   if (!collective.finish(rank, drafter_->launcher().stream())) return false;
   drafter_->update(rate);
+  launched_ = false;
   if (collective.cancelled()) return false;
-  times_.waits_s[static_cast<std::size_t>(WaitFor::exchange)] += collective.exposed_s(rank);
+  times_.waits_s[static_cast<std::size_t>(WaitFor::exchange)] += collective.take_exposed_s(rank);
+  times_.waits_s[static_cast<std::size_t>(WaitFor::filled_slot)] += idle_.take_s();
   if (!gather(collective)) return false;
   times_.activity.work();
   return true;

@@ -20,6 +20,7 @@
 #include "tensor/arena.h"
 #include "train/drafter_worker.h"
 #include "train/hooks.h"
+#include "train/idle.h"
 #include "train/sequence.h"
 #include "train/step_leader.h"
 #include "train/target_worker.h"
@@ -114,6 +115,7 @@ class DeviceThread {
   bool work_on(const SequenceItem& item, const PipelineLinks& links);
   bool make(const SequenceItem& item, const PipelineLinks& links);
   bool take(const SequenceItem& item, const PipelineLinks& links);
+  Slot* await_features(const SequenceItem& item, const PipelineLinks& links);
   bool finish_step(const PipelineLinks& links);
   bool train(const PipelineLinks& links);
   bool repeat_step(const Slot& slot, Collective& collective);
@@ -147,6 +149,8 @@ class DeviceThread {
   // The device's thread only, once it runs.
   std::optional<TargetWorker<T>> target_;
   std::optional<DrafterWorker<T>> drafter_;
+  IdleSpans idle_;         // in waits for features while launches of a step run
+  bool launched_ = false;  // and nobody has waited for them yet
   std::optional<Taken> taken_;
   std::optional<SequenceItem> to_finish_;  // the last micro-batch of a step that is launched, not finished
   StepCounters counters_;

@@ -29,14 +29,17 @@ EvaluationPlan::EvaluationPlan(const Corpus& corpus, std::int64_t conversations,
 
 BatchFacts EvaluationPlan::pack(MicroBatchBuilder& builder, std::int64_t micro_batch,
                                 const MicroBatch& batch) const {
+  BatchFacts facts;
   builder.begin(batch);
   if (micro_batch < micro_batches()) {
     for (const Piece& piece : pieces(micro_batch)) {
       const DocumentView document = corpus_[piece.document];
       builder.add_document(document.ids, document.loss_mask, anchors(piece));
+      facts.add_work(std::ssize(document.ids), anchors(piece));
     }
   }
-  return {.counts = builder.finish()};
+  facts.counts = builder.finish();
+  return facts;
 }
 
 Walk walk_document(std::span<const std::uint8_t> loss_mask, std::span<const std::int32_t> runs) {

@@ -77,9 +77,7 @@ void Packer::add(const Sampler::Draw& draw, BatchFacts& facts) {
                       static_cast<std::uint32_t>(draw.document));
   draw_anchors(document.loss_mask, settings_.anchors_per_document, random, anchors_);
   builder_.add_document(document.ids, document.loss_mask, anchors_);
-  const std::int64_t tokens = std::ssize(document.ids);
-  facts.attended_rows += std::accumulate(anchors_.begin(), anchors_.end(), std::int64_t{0});
-  facts.target_pairs += tokens * (tokens + 1) / 2;
+  facts.add_work(std::ssize(document.ids), anchors_);
   facts.supervised_tokens += count_supervised(document.loss_mask);
   facts.covered_tokens += count_covered(document.loss_mask, anchors_, settings_.budget.block_size);
 }

@@ -38,7 +38,7 @@ struct TrainReport {
   std::int64_t first_step = 0, last_step = 0;  // of this process
   std::int64_t skipped_steps = 0;              // of the whole run
   std::string compute;
-  double seconds = 0;  // of training, this process
+  double seconds = 0;  // of training, this process, evaluations included
   std::int64_t tokens = 0, blocks = 0;
   std::int64_t slot_bytes = 0, staging_bytes = 0;  // of the host
   std::vector<DeviceReport> devices;

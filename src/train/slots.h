@@ -16,6 +16,8 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include "base/mutex.h"
@@ -36,6 +38,12 @@ struct BatchFacts {
   std::int64_t supervised_tokens = 0;  // of its documents
   std::int64_t covered_tokens = 0;     // of these, in some block as the anchor or a slot
   DataPosition after;                  // where packing goes on; of training micro-batches
+
+  // What a document of so many tokens adds to attended_rows and target_pairs.
+  void add_work(std::int64_t tokens, std::span<const std::int32_t> anchors) {
+    attended_rows += std::accumulate(anchors.begin(), anchors.end(), std::int64_t{0});
+    target_pairs += tokens * (tokens + 1) / 2;
+  }
 };
 
 struct Slot {

@@ -45,7 +45,7 @@ double StepLeader::wall_s() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
 }
 
-void StepLeader::step_done(const StepOutcome& outcome, double norms_at_one) {
+void StepLeader::step_done(const StepOutcome& outcome, double norms_at_one, ThreadTimes& times) {
   const Sums sums(outcome.sums, settings_.block_size);
   const double now_s = wall_s();
   StepRecord record;
@@ -69,8 +69,7 @@ void StepLeader::step_done(const StepOutcome& outcome, double norms_at_one) {
   record.skipped = outcome.skipped;
   record.skipped_steps = outcome.counters.skipped;
   record.wall_s = settings_.earlier_wall_s + now_s;
-  recorder_.record(record);
-  step_began_s_ = now_s;
+  waiting(times, WaitFor::log, [&] { return recorder_.record(record); });
   ++steps_made_;
   epoch_ = sums.count(HostSum::epoch_after);
   if (!outcome.stopping && settings_.plan.evaluates_after(outcome.step)) settings_.collector->starts();

@@ -57,8 +57,11 @@ class StepLeader {
   // By this process. Any thread.
   std::int64_t steps_made() const { return steps_made_; }
 
-  // `norms_at_one` is a share of weights. Throws Error when too many steps in a row were skipped.
-  void step_done(const StepOutcome& outcome, double norms_at_one);
+  // The first micro-batch of a step is there: what lies between steps, evaluations say, is not part of their speed.
+  void step_begins() { step_began_s_ = wall_s(); }
+  // `norms_at_one` is a share of weights, `times` the calling thread's. Throws Error when too many steps in a row were
+  // skipped.
+  void step_done(const StepOutcome& outcome, double norms_at_one, ThreadTimes& times);
 
   // Copies the state to the checkpoint thread if the step or the evaluation after it wants that. `copy`
   // writes it, or the part that drafter `rank` holds, to a TrainedState; every writer calls this after every step. False

@@ -15,9 +15,13 @@ double feed_forwards(const TargetShape& shape, std::int64_t layers) {
   return sum;
 }
 
-}  // namespace
+// Multiply-adds of a drafter's forward pass.
+struct DrafterWork {
+  double draft_rows = 0, context_rows = 0, attention = 0, head = 0;
+  double fc = 0;  // of context_rows: its input has no gradient
+};
 
-double useful_drafter_flops(const DrafterShape& shape, const BatchFacts& facts) {
+DrafterWork drafter_work(const DrafterShape& shape, const BatchFacts& facts) {
   const auto width = static_cast<double>(shape.width), query = static_cast<double>(shape.query_width()),
              kv = static_cast<double>(shape.kv_width()), layers = static_cast<double>(shape.layers);
   const auto context = static_cast<double>(facts.counts.context_tokens),
@@ -28,11 +32,24 @@ double useful_drafter_flops(const DrafterShape& shape, const BatchFacts& facts) 
   const double per_context_row = fc + layers * 2 * width * kv;
   // Every slot of a block sees the context before its anchor and its own block.
   const double pairs = block * (static_cast<double>(facts.attended_rows) + blocks * block);
-  const double attention = layers * 2 * query * pairs;
-  const double head =
-      static_cast<double>(facts.counts.supervised) * width * static_cast<double>(shape.vocabulary);
-  return 2 * (3 * blocks * block * per_draft_row + 3 * context * per_context_row - context * fc +
-              3.5 * attention + 2 * head);
+  return {
+      .draft_rows = blocks * block * per_draft_row,
+      .context_rows = context * per_context_row,
+      .attention = layers * 2 * query * pairs,
+      .head = static_cast<double>(facts.counts.supervised) * width * static_cast<double>(shape.vocabulary),
+      .fc = context * fc};
+}
+
+}  // namespace
+
+double useful_drafter_flops(const DrafterShape& shape, const BatchFacts& facts) {
+  const DrafterWork work = drafter_work(shape, facts);
+  return 2 * (3 * work.draft_rows + 3 * work.context_rows - work.fc + 3.5 * work.attention + 2 * work.head);
+}
+
+double useful_evaluation_flops(const DrafterShape& shape, const BatchFacts& facts) {
+  const DrafterWork work = drafter_work(shape, facts);
+  return 2 * (work.draft_rows + work.context_rows + work.attention + work.head);
 }
 
 double useful_target_flops(const TargetShape& shape, std::int64_t layers, const BatchFacts& facts) {

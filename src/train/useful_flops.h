@@ -8,7 +8,9 @@
 
 namespace draftsmith {
 
+// Forward and backward; of an evaluation, which goes forward only.
 double useful_drafter_flops(const DrafterShape& shape, const BatchFacts& facts);
+double useful_evaluation_flops(const DrafterShape& shape, const BatchFacts& facts);
 double useful_target_flops(const TargetShape& shape, std::int64_t layers, const BatchFacts& facts);
 
 }  // namespace draftsmith

@@ -12,11 +12,11 @@
 
 namespace draftsmith {
 
-enum class WaitFor { free_slot, packed_slot, filled_slot, predictions, exchange, checkpoint, count };
+enum class WaitFor { free_slot, packed_slot, filled_slot, predictions, exchange, checkpoint, log, count };
 
 constexpr const char* wait_name(WaitFor wait) {
-  constexpr const char* kNames[] = {"a free slot", "a packed micro-batch", "features",
-                                    "predictions", "the exchange",         "the checkpoint thread"};
+  constexpr const char* kNames[] = {"a free slot",  "a packed micro-batch",  "features",      "predictions",
+                                    "the exchange", "the checkpoint thread", "the log thread"};
   return kNames[static_cast<int>(wait)];
 }
 

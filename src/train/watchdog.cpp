@@ -11,9 +11,13 @@ namespace {
 
 // Whom a thread that waits is kept waiting by.
 constexpr const char* waited_for(WaitFor wait) {
-  constexpr const char* kTexts[] = {
-      "a drafter to free a slot", "the feeder to pack a micro-batch",        "a target to fill a slot",
-      "a drafter's predictions",  "the other drafters to join the exchange", "the checkpoint thread"};
+  constexpr const char* kTexts[] = {"a drafter to free a slot",
+                                    "the feeder to pack a micro-batch",
+                                    "a target to fill a slot",
+                                    "a drafter's predictions",
+                                    "the other drafters to join the exchange",
+                                    "the checkpoint thread",
+                                    "the log thread"};
   static_assert(std::size(kTexts) == static_cast<std::size_t>(WaitFor::count));
   return kTexts[static_cast<int>(wait)];
 }
@@ -38,13 +42,14 @@ double watchdog_limit_s(const std::optional<double>& configured, double warm_up_
 
 void Watchdog::check(const std::vector<const ThreadTimes*>& running) {
   std::int64_t changes = 0;
-  bool disk = false;
+  bool outside = false;  // the pace of disk and terminal is not judged
   for (const ThreadTimes* times : running) {
     changes += times->activity.changes() + 1;  // so that an end counts too
-    disk = disk || times->activity.waits_for() == WaitFor::checkpoint;
+    const auto wait = times->activity.waits_for();
+    outside = outside || wait == WaitFor::checkpoint || wait == WaitFor::log;
   }
   const auto now = std::chrono::steady_clock::now();
-  if (changes != changes_ || disk) {
+  if (changes != changes_ || outside) {
     changes_ = changes;
     since_ = now;
     return;

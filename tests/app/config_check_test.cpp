@@ -150,13 +150,11 @@ TEST(ConfigCheck, ASlidingLayerAndItsWindowComeTogether) {
               HasSubstr("'drafter.sliding_window' is 7, which must be at least 'drafter.block_size', 8"));
 }
 
-TEST(ConfigCheck, OnlyDevicesOfThisBuildAreNamed) {
+TEST(ConfigCheck, OnlyKindsOfDevicesThatThereAreAreNamed) {
   const auto targets = [](const std::vector<std::string>& names) {
     return findings_after([&](RunConfig& run) { run.devices.targets = names; });
   };
-  EXPECT_THAT(targets({"cpu:0", "cpu:17"}), IsEmpty());
-  EXPECT_THAT(targets({"cuda:99"}),  // no machine has that many
-              HasSubstr("'devices.targets': device cuda:99 cannot be used: "));
+  EXPECT_THAT(targets({"cpu:0", "cpu:17", "cuda:99"}), IsEmpty()) << "on some machine";
   for (const char* name : {"cpu", "cpu:", "cpu:x", "cpu:-1", "gpu:0", "cpu0"}) {
     EXPECT_THAT(targets({name}),
                 HasSubstr(std::string("'devices.targets': device '") + name + "' is not known"));

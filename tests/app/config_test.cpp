@@ -94,8 +94,8 @@ TEST(Config, TheShortestFileTakesTheDefaultsOfTheStruct) {
 }
 
 TEST(Config, TheDemoSaysTheDefaults) {
-  const RunConfig config =
-      load_config({.path = DRAFTSMITH_SOURCE_DIR "/examples/demo/run.yaml", .inputs = InputFiles::unchecked});
+  const RunConfig config = load_config(
+      {.path = DRAFTSMITH_SOURCE_DIR "/examples/demo/run.yaml", .existence = Existence::unchecked});
   RunConfig expected;
   expected.target = "examples/demo/target";
   expected.data.train = "examples/demo/train.jsonl";
@@ -326,7 +326,22 @@ TEST(Config, LoadingRefusesInputsThatAreNotThere) {
                                     HasSubstr(":2:15: 'data.train' names no.jsonl, which is no file"),
                                     HasSubstr("'data.eval' names none.jsonl")));
   }
-  EXPECT_EQ(load_config({.path = path, .inputs = InputFiles::unchecked}).target, "no/folder");
+  EXPECT_EQ(load_config({.path = path, .existence = Existence::unchecked}).target, "no/folder");
+  std::filesystem::remove(path);
+}
+
+// A run's own configuration may come from another machine: with more cards, say.
+TEST(Config, LoadingRefusesDevicesThatAreNotThere) {
+  const auto path = std::filesystem::temp_directory_path() / "draftsmith_config_devices_test.yaml";
+  std::ofstream(path) << kShortest << "devices: {targets: [\"cuda:99\"]}\n";  // no machine has that many
+  try {
+    load_config({.path = path});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(":4:20: 'devices.targets': device cuda:99 cannot be used: "));
+  }
+  EXPECT_THAT(load_config({.path = path, .existence = Existence::unchecked}).devices.targets,
+              ElementsAre("cuda:99"));
   std::filesystem::remove(path);
 }
 

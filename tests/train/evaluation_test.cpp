@@ -80,6 +80,8 @@ TEST(EvaluationTally, TurnsPredictionsIntoRunsAndHolesEndThem) {
   Slot& slot = *ring.wait(0, SlotState::free);
   MicroBatchBuilder builder(budget, {.block_size = 4, .mask_token_id = 0});
   slot.facts = plan.pack(builder, 0, slot.batch);
+  EXPECT_EQ(slot.facts.attended_rows, 1 + 2 + 3 + 4);
+  EXPECT_EQ(slot.facts.target_pairs, 1 + 2 + 3 + 4 + 5 + 6);
   // Anchors 1, 2, 3, 4. Right but for: the first slot of anchor 2's block, the second of anchor 1's.
   for (std::int64_t row = 0; row < slot.batch.loss_index.size; ++row) {
     const bool wrong = (slot.batch.loss_blocks[row] == 1 && slot.batch.loss_offsets[row] == 1) ||
@@ -111,6 +113,21 @@ TEST(Evaluation, ItsSecondsAreThoseFromTheEndOfTheStep) {
   };
   run.train();
   EXPECT_GE(run.evaluations().back().seconds, kPause_s);
+}
+
+TEST(Evaluation, IsNotPartOfTheSpeedOfTheStepAfterIt) {
+  TinyRun run;
+  run.evaluation_documents = 2;
+  run.config.train.eval.every = 3;
+  constexpr double kPause_s = 0.5;
+  run.hooks.at = [&](PipelinePoint point, std::int64_t index, Slot*) {
+    if (point == PipelinePoint::drafter_pass && index == 3) {  // the first of the evaluation
+      std::this_thread::sleep_for(std::chrono::duration<double>(kPause_s));
+    }
+  };
+  run.train();
+  const StepRecord after = run.steps()[3];
+  EXPECT_GT(after.tokens_per_second, static_cast<double>(after.tokens) / kPause_s);
 }
 
 }  // namespace

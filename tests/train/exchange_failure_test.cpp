@@ -59,7 +59,7 @@ class FailingCollective : public Collective {
     if (fails && moment_ == Moment::one_waits && rank == 1) hang();
     return inner_->finish(rank, stream);
   }
-  double exposed_s(std::int64_t rank) const override { return inner_->exposed_s(rank); }
+  double take_exposed_s(std::int64_t rank) override { return inner_->take_exposed_s(rank); }
 
   void cancel() override { inner_->cancel(); }
   bool cancelled() const override { return inner_->cancelled(); }

@@ -1,6 +1,7 @@
 #include "fabric/cuda/nccl_collective.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -27,11 +28,22 @@ constexpr int kThreadBlocks = 16;
 // One drafter's end. `mutex` is held in every call into NCCL, none of which waits for another rank once
 // connect() is over; so cancel() can take it while an exchange hangs on the device.
 struct Rank {
-  explicit Rank(const Device& on) : device(on), stream(device), behind(device), asked(device), done(device) {}
+  explicit Rank(const Device& on)
+      : device(on), stream(device), behind(device), finishes{Finish(device), Finish(device)} {}
+
+  // When the rank's own work asked for the end of what was queued, and when it had ended.
+  struct Finish {
+    explicit Finish(const Device& on) : asked(on), done(on) {}
+    Event asked, done;
+    double exposed_s() const { return std::max(0.0, 1e-3 * Event::elapsed_ms(asked, done)); }
+  };
 
   const Device device;
-  OwnStream stream;           // the exchange's, beside the rank's own work
-  Event behind, asked, done;  // used under the mutex; asked and done: of the last finish(), by either stream
+  OwnStream stream;  // the exchange's, beside the rank's own work
+  // Used under the mutex.
+  Event behind;
+  std::array<Finish, 2> finishes;  // the first `unread` of them are not asked about yet
+  std::size_t unread = 0;
   ExchangeBuffers buffers;
   Mutex mutex;
   ncclComm_t communicator GUARDED_BY(mutex) = nullptr;
@@ -52,7 +64,7 @@ class NcclCollective : public Collective {
   bool gather_weights(std::int64_t rank, const std::vector<ExchangeRange>& parts,
                       const Stream& stream) override;
   bool finish(std::int64_t rank, const Stream& stream) override;
-  double exposed_s(std::int64_t rank) const override;
+  double take_exposed_s(std::int64_t rank) override;
 
   void cancel() override;
   bool cancelled() const override { return cancelled_; }
@@ -181,15 +193,20 @@ bool NcclCollective::finish(std::int64_t rank, const Stream& stream) {
   Rank& own = *ranks_[rank];
   const Lock lock(own.mutex);
   if (cancelled_) return false;
-  own.asked.record(stream);
-  own.done.record(own.stream.view());
-  own.done.wait(stream);
+  DRAFTSMITH_CHECK(own.unread < own.finishes.size(), "two ends of an exchange between questions after them");
+  Rank::Finish& finish = own.finishes[own.unread++];
+  finish.asked.record(stream);
+  finish.done.record(own.stream.view());
+  finish.done.wait(stream);
   return true;
 }
 
-double NcclCollective::exposed_s(std::int64_t rank) const {
-  const Rank& own = *ranks_[rank];
-  return std::max(0.0, 1e-3 * Event::elapsed_ms(own.asked, own.done));
+double NcclCollective::take_exposed_s(std::int64_t rank) {
+  Rank& own = *ranks_[rank];
+  const Lock lock(own.mutex);
+  double sum_s = 0;
+  for (; own.unread > 0; --own.unread) sum_s += own.finishes[own.unread - 1].exposed_s();
+  return sum_s;
 }
 
 // Kernels that wait for a rank that never comes end, and with them what is queued behind them. Aborting waits for what

@@ -92,7 +92,7 @@ TEST_F(NcclCollectiveTest, TwoRanksFindTheExactSumOfTwoTwentyTimes) {
       EXPECT_TRUE(collective->gather_weights(rank, parts, stream));
       EXPECT_TRUE(collective->finish(rank, stream));
       synchronize(stream);
-      EXPECT_GE(collective->exposed_s(rank), 0);
+      EXPECT_GE(collective->take_exposed_s(rank), 0);
     });
     collective->check();
     for (const auto& rank : ranks) {
