@@ -4,6 +4,7 @@
 #include "app/commands.h"
 #include "app/config.h"
 #include "base/error.h"
+#include "model/target.h"
 #include "train/plan.h"
 #include "train/resolve.h"
 #include "train/warm_start.h"
@@ -14,6 +15,7 @@ int run_plan(const PlanArguments& arguments) {
   RunConfig config = load_config({.path = arguments.config, .overrides = arguments.overrides});
   config.train.compute = resolve_compute(config.train.compute);
   const RunInputs inputs = load_run_inputs(config);
+  check_target_weights(config.target, inputs.shapes.target, inputs.shapes.target_layers());
   if (!config.drafter.init.empty()) check_initial_drafter(config.drafter.init, inputs.shapes.drafter);
   const RunPlan plan = plan_run(config, inputs, {.products = arguments.verbose, .speed = arguments.measure});
   fmt::print("{}", plan_text(plan));

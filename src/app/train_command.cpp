@@ -5,7 +5,7 @@
 #include "app/config.h"
 #include "app/resume_check.h"
 #include "app/stop_signals.h"
-#include "data/tensor_store.h"
+#include "model/target.h"
 #include "train/resolve.h"
 #include "train/trainer.h"
 
@@ -25,17 +25,19 @@ int run_train(const TrainArguments& arguments) {
   config.train.compute = resolve_compute(config.train.compute);
   const RunInputs inputs = load_run_inputs(config);
   fill_resolved(config, inputs.shapes.drafter);
-  const TensorStore weights(config.target);  // what is cut short costs no older run its folder
-  const TrainResult result = train(
-      {.config = config,
-       .inputs = inputs,
-       .config_text = save_resolved(config),
-       .existing = existing_folder(arguments),
-       .retune = arguments.retune,
-       .check_resumed_config = [&](const std::string& saved,
-                                   const std::string& place) { check_resumed_config(config, saved, place); },
-       .progress = progress_on_stderr,
-       .stop_signal = signals.received()});
+  // What cannot be read costs no older run its folder.
+  check_target_weights(config.target, inputs.shapes.target, inputs.shapes.target_layers());
+  const TrainResult result = train({.config = config,
+                                    .inputs = inputs,
+                                    .config_text = save_resolved(config),
+                                    .existing = existing_folder(arguments),
+                                    .retune = arguments.retune,
+                                    .check_resumed_config =
+                                        [&](const std::string& saved, const std::string& place) {
+                                          return check_resumed_config(config, saved, place);
+                                        },
+                                    .progress = progress_on_stderr,
+                                    .stop_signal = signals.received()});
   if (result.report) {
     fmt::print("{}", report_text(*result.report));
   } else {

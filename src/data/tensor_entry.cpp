@@ -93,6 +93,8 @@ void check_count(const TensorEntry& entry, std::span<To> out) {
                           file_type_name(entry.type)));
 }
 
+constexpr std::string_view kFloatingTypes = "BF16, F16, F32 or F64";
+
 template <typename To>
 void read_floating(const TensorEntry& entry, std::span<To> out) {
   check_count(entry, out);
@@ -106,7 +108,7 @@ void read_floating(const TensorEntry& entry, std::span<To> out) {
     case FileType::f64:
       return convert_all<double>(entry, out);
     default:
-      refuse_type(entry, "BF16, F16, F32 or F64");
+      refuse_type(entry, kFloatingTypes);
   }
 }
 
@@ -148,6 +150,13 @@ void check_shape(const TensorEntry& entry, std::span<const std::int64_t> expecte
   if (std::equal(expected.begin(), expected.end(), entry.shape.begin(), entry.shape.end())) return;
   throw Error(fmt::format("{}: expected shape {}, found {}; do config.json and the weights belong together?",
                           entry.label, describe_shape(expected), describe_shape(entry.shape)));
+}
+
+void check_floating(const TensorEntry& entry) {
+  for (const FileType type : {FileType::bf16, FileType::f16, FileType::f32, FileType::f64}) {
+    if (entry.type == type) return;
+  }
+  refuse_type(entry, kFloatingTypes);
 }
 
 void read_as(const TensorEntry& entry, std::span<bf16> out) { read_floating(entry, out); }

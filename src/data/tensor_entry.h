@@ -43,6 +43,9 @@ struct TensorEntry {
 // An Error naming the tensor unless its shape is `expected`.
 void check_shape(const TensorEntry& entry, std::span<const std::int64_t> expected);
 
+// An Error naming the tensor unless its elements can be read as floating point.
+void check_floating(const TensorEntry& entry);
+
 // Convert all elements, in file order; an Error unless `out` has exactly as many. From bf16, f16, f32 and f64
 // to floating point: exact where the value exists in the target type, else rounded to nearest even, once.
 // From booleans and integers to int64. Anything else is an Error.

@@ -57,6 +57,10 @@ TargetWeights<T> carve_target_weights(Carver& carver, const TargetShape& shape, 
 template <typename T>
 void load_vocabulary_tables(const Stream& stream, const std::filesystem::path& folder,
                             const TargetShape& shape, const VocabularyTables<T>& tables);
+// Throws Error where load_target_weights() would for the first `layers` layers of this folder, but for values: reads
+// headers alone, takes no memory.
+void check_target_weights(const std::filesystem::path& folder, const TargetShape& shape, std::int64_t layers);
+
 template <typename T>
 void load_target_weights(const Stream& stream, const std::filesystem::path& folder, const TargetShape& shape,
                          const TargetWeights<T>& weights);

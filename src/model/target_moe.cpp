@@ -33,6 +33,7 @@ void read_fused(const TensorReader<T>& reader, const std::string& name, std::int
     return reader.read(name, expected, {out.data, out.rows * columns});
   }
   const std::int64_t expected[] = {experts, columns, rows};
+  if (!reader.reads_values()) return reader.read(name, expected, {});
   std::vector<T> stored(static_cast<std::size_t>(out.rows * columns));
   reader.read(name, expected, {stored.data(), out.rows * columns});
   const Staged<T> exchanged(reader.stream(), out);

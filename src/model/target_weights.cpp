@@ -36,10 +36,9 @@ TargetLayerWeights<T> carve_layer(Carver& carver, const TargetShape& shape, std:
 }
 
 template <typename T>
-void load_tables(const Stream& stream, const TensorStore& store, const TargetShape& shape,
-                 const VocabularyTables<T>& tables) {
+void load_tables(const TensorReader<T>& reader, const TargetShape& shape, const VocabularyTables<T>& tables) {
+  const TensorStore& store = reader.store();
   refuse_quantised_tensors(store);
-  const TensorReader<T> reader(stream, store);
   reader.matrix("model.embed_tokens.weight", tables.embedding);
   if (shape.tied_head) return;
   if (store.find("lm_head.weight") == nullptr) {
@@ -100,6 +99,15 @@ void load_layer(const TensorReader<T>& reader, const std::string& prefix, const 
   reader.matrix(prefix + "mlp.down_proj.weight", layer.down);
 }
 
+template <typename T>
+void load_all(const TensorReader<T>& reader, const TargetShape& shape, const TargetWeights<T>& weights) {
+  load_tables(reader, shape, weights.tables);
+  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
+    load_layer(reader, fmt::format("model.layers.{}.", i), shape, weights.layers[i]);
+  }
+  reader.vector("model.norm.weight", weights.norm);
+}
+
 }  // namespace
 
 template <typename T>
@@ -122,19 +130,22 @@ TargetWeights<T> carve_target_weights(Carver& carver, const TargetShape& shape, 
 template <typename T>
 void load_vocabulary_tables(const Stream& stream, const std::filesystem::path& folder,
                             const TargetShape& shape, const VocabularyTables<T>& tables) {
-  load_tables(stream, TensorStore(folder), shape, tables);
+  const TensorStore store(folder);
+  load_tables(TensorReader<T>(stream, store), shape, tables);
 }
 
 template <typename T>
 void load_target_weights(const Stream& stream, const std::filesystem::path& folder, const TargetShape& shape,
                          const TargetWeights<T>& weights) {
   const TensorStore store(folder);
-  load_tables(stream, store, shape, weights.tables);
-  const TensorReader<T> reader(stream, store);
-  for (std::size_t i = 0; i < weights.layers.size(); ++i) {
-    load_layer(reader, fmt::format("model.layers.{}.", i), shape, weights.layers[i]);
-  }
-  reader.vector("model.norm.weight", weights.norm);
+  load_all(TensorReader<T>(stream, store), shape, weights);
+}
+
+void check_target_weights(const std::filesystem::path& folder, const TargetShape& shape,
+                          std::int64_t layers) {
+  const TensorStore store(folder);
+  Carver count;
+  load_all(TensorReader<bf16>(store), shape, carve_target_weights<bf16>(count, shape, layers));
 }
 
 #define DRAFTSMITH_INSTANTIATE(T)                                                                          \

@@ -27,7 +27,9 @@ void TensorReader<T>::read(const std::string& name, std::span<const std::int64_t
                            Vector<T> out) const {
   const TensorEntry& entry = store_.at(name);
   check_shape(entry, expected_shape);
-  const Staged<T> staged(stream_, out);
+  check_floating(entry);
+  if (!reads_values()) return;
+  const Staged<T> staged(*stream_, out);
   const Vector<T> values = staged.host();
   read_as(entry, std::span<T>(values.data, static_cast<std::size_t>(values.size)));
   for (std::int64_t i = 0; i < values.size; ++i) {

@@ -1,7 +1,9 @@
 // Reads the tensors of a folder by name into views of a device's memory, converted to T by rounding to nearest even. Throws Error
-// naming file and tensor for a missing tensor, a wrong shape or type, and values that are not finite.
+// naming file and tensor for a missing tensor, a wrong shape or type, and values that are not finite. Without a stream it
+// reads the headers alone and writes nothing: views of a carver that counts will do.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -16,6 +18,7 @@ template <typename T>
 class TensorReader {
  public:
   TensorReader(const Stream& stream, const TensorStore& store) : stream_(stream), store_(store) {}
+  explicit TensorReader(const TensorStore& store) : store_(store) {}
 
   void matrix(const std::string& name, Matrix<T> out) const;  // rows side by side
   void vector(const std::string& name, Vector<T> out) const;
@@ -25,11 +28,12 @@ class TensorReader {
   // A tensor that the configuration says the model has not would be dropped silently.
   void expect_absent(const std::string& name) const;
 
-  const Stream& stream() const { return stream_; }
+  bool reads_values() const { return stream_.has_value(); }
+  const Stream& stream() const { return *stream_; }
   const TensorStore& store() const { return store_; }
 
  private:
-  const Stream stream_;
+  const std::optional<Stream> stream_;
   const TensorStore& store_;
 };
 

@@ -191,6 +191,13 @@ std::vector<BadInput> options() {
   };
 }
 
+// What plan says too, without reading the values.
+std::vector<BadInput> headers() {
+  std::vector<BadInput> all = weights();
+  std::erase_if(all, [](const BadInput& input) { return input.name == "NaN"; });
+  return all;
+}
+
 class Bad : public testing::TestWithParam<BadInput> {
  protected:
   Bad() : before_(fs::current_path()) { fs::current_path(scene_.path()); }
@@ -212,9 +219,19 @@ TEST_P(Bad, IsRefusedWithAMessage) {
   EXPECT_FALSE(fs::exists(scene_.path() / "run/export"));
 }
 
+class BadPlan : public Bad {};
+
+TEST_P(BadPlan, IsRefusedAsTrainingWould) {
+  GetParam().spoil(scene_);
+  const Outcome outcome = type({"plan", "run.yaml"});
+  EXPECT_EQ(outcome.code, kExitError) << outcome.err;
+  for (const std::string& part : GetParam().says) EXPECT_THAT(outcome.err, HasSubstr(part));
+}
+
 std::string case_name(const testing::TestParamInfo<BadInput>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(Weights, Bad, testing::ValuesIn(weights()), case_name);
+INSTANTIATE_TEST_SUITE_P(Headers, BadPlan, testing::ValuesIn(headers()), case_name);
 INSTANTIATE_TEST_SUITE_P(Target, Bad, testing::ValuesIn(target_files()), case_name);
 INSTANTIATE_TEST_SUITE_P(Data, Bad, testing::ValuesIn(data_lines()), case_name);
 INSTANTIATE_TEST_SUITE_P(Options, Bad, testing::ValuesIn(options()), case_name);

@@ -1,6 +1,9 @@
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -136,6 +139,45 @@ TEST(TargetWeightsTest, FusedMatricesHoldTheFilesTensorsInOrder) {
   expect_rows(layer.query_key_value, shape.query_width() + shape.kv_width(), "self_attn.v_proj.weight");
   expect_rows(layer.gate_up, 0, "mlp.gate_proj.weight");
   expect_rows(layer.gate_up, shape.intermediate, "mlp.up_proj.weight");
+}
+
+TEST(TargetWeightsTest, HeadersAloneSayWhatLoadingWould) {
+  for (const auto& item : std::filesystem::directory_iterator(kGolden)) {
+    if (!item.path().filename().string().starts_with("target_")) continue;
+    SCOPED_TRACE(item.path().string());
+    const TargetShape shape = read_target_shape(item.path());
+    EXPECT_NO_THROW(check_target_weights(item.path(), shape, shape.layers));
+    TargetShape other = shape;
+    other.width /= 2;
+    expect_error([&] { check_target_weights(item.path(), other, shape.layers); }, {"expected shape"});
+    other = shape;
+    other.layers += 1;
+    other.sparse_layers.resize(shape.sparse_layers.empty() ? 0 : other.layers, true);
+    expect_error([&] { check_target_weights(item.path(), other, other.layers); },
+                 {"model.layers." + std::to_string(shape.layers)});
+    EXPECT_NO_THROW(check_target_weights(item.path(), other, shape.layers));  // those that are read
+  }
+}
+
+TEST(TargetWeightsTest, HeadersSayTheTypeToo) {
+  const TemporaryFolder folder;
+  const std::vector<TensorDeclaration> declared{
+      {.name = "model.embed_tokens.weight", .type = FileType::f32, .shape = {96, 64}}};
+  SafetensorsWriter writer(folder.path() / "model.safetensors", declared);
+  writer.write(declared[0].name, std::vector<float>(96 * 64));
+  writer.finish();
+  std::string bytes;
+  {
+    std::ifstream stream(folder.path() / "model.safetensors", std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(stream), {});
+  }
+  bytes.replace(bytes.find("F32"), 3, "I32");
+  folder.write("model.safetensors", bytes);
+  TargetShape shape = read_target_shape(kGolden / "target_llama");
+  shape.vocabulary = 96;
+  shape.width = 64;
+  expect_error([&] { check_target_weights(folder.path(), shape, 0); },
+               {"model.embed_tokens.weight", "expected BF16, F16, F32 or F64, found I32"});
 }
 
 }  // namespace
