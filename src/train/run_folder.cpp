@@ -71,7 +71,9 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
     if (!begins_as_a_run(folder.config())) {  // the first that a run writes and the last that it is without
       throw Error(
           fmt::format("{}: expected a run's folder, whose config.yaml begins with \"{}\", found something "
-                      "else, which --overwrite does not remove; choose another output",
+                      "else, which --overwrite does not remove; choose another output. If it is a run of an "
+                      "older draftsmith, "
+                      "or its config.yaml was edited, remove the folder yourself",
                       name, kRunMark.substr(0, kRunMark.size() - 1)));
     }
   }
