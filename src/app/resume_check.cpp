@@ -15,10 +15,11 @@
 namespace draftsmith {
 namespace {
 
-// These change where, how often and beside what a run computes, but not what. The training data is compared
-// token by token instead (train/trainer.cpp), the drafters by their number (three and more GPUs by name), and the threads
-// with what else the products of a device depend on (kernels/product_choices.h).
+// These change where, how often and beside what a run computes, but not what. The target is compared by its identity
+// and the training data token by token instead (train/resumed_run.h), the drafters by their number (three and more GPUs
+// by name), and the threads with what else the products of a device depend on (kernels/product_choices.h).
 constexpr std::string_view kFree[] = {"output",
+                                      "target",
                                       "data.train",
                                       "data.eval",
                                       "train.checkpoint.every",
@@ -48,7 +49,8 @@ bool sum_around_a_ring(const std::vector<std::string>& drafters) {
 
 }  // namespace
 
-void check_resumed_config(const RunConfig& config, const std::string& saved_text, const std::string& place) {
+RunConfig check_resumed_config(const RunConfig& config, const std::string& saved_text,
+                               const std::string& place) {
   const RunConfig saved = parse_config({.name = place, .text = saved_text});
   std::string differences;
   for (const Option& option : all_options()) {
@@ -66,7 +68,7 @@ void check_resumed_config(const RunConfig& config, const std::string& saved_text
         "depends on which they are",
         fmt::join(before, ", "), fmt::join(now, ", "));
   }
-  if (differences.empty()) return;
+  if (differences.empty()) return saved;
   throw Error(
       fmt::format("{}: the run cannot go on from here with this configuration. Set back what differs, "
                   "or begin anew with --overwrite:{}",

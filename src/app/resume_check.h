@@ -8,8 +8,9 @@
 
 namespace draftsmith {
 
-// `saved_text` is the configuration in the checkpoint at `place`. Throws Error naming every option that
-// differs and must not.
-void check_resumed_config(const RunConfig& config, const std::string& saved_text, const std::string& place);
+// `saved_text` is the configuration in the checkpoint at `place`, and what comes back. Throws Error naming every option
+// that differs and must not.
+RunConfig check_resumed_config(const RunConfig& config, const std::string& saved_text,
+                               const std::string& place);
 
 }  // namespace draftsmith

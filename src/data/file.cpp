@@ -1,6 +1,7 @@
 #include "data/file.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
@@ -75,6 +76,14 @@ MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   return *this;
+}
+
+void prefetch(std::span<const std::byte> mapped) {
+  const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(mapped.data());
+  const std::uintptr_t page = begin / page_bytes * page_bytes;
+  ::madvise(reinterpret_cast<void*>(page), begin + mapped.size() - page,
+            MADV_WILLNEED);  // a wish: it may fail
 }
 
 AtomicFile::AtomicFile(std::filesystem::path final_path) : final_path_(std::move(final_path)) {

@@ -30,6 +30,9 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
+// Asks the system to read these bytes of a mapped file soon, and none around them. Does not block.
+void prefetch(std::span<const std::byte> mapped);
+
 // A file under a temporary name. commit() makes it durable and gives it its final name, replacing what had
 // it; without commit() the destructor removes it. Calls block on the disk.
 class AtomicFile {

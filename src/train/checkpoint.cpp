@@ -81,7 +81,11 @@ std::string facts_text(const CheckpointFacts& facts) {
        {JsonObject{{"documents", {facts.data.documents}},
                    {"tokens", {facts.data.tokens}},
                    {"checksum", {facts.data.checksum}}}}}};
-  if (facts.target) json.push_back({"target", {JsonObject{{"checksum", {*facts.target}}}}});
+  if (facts.target) {
+    json.push_back(
+        {"target",
+         {JsonObject{{"samples", {facts.target->samples}}, {"checksum", {facts.target->checksum}}}}});
+  }
   if (facts.evaluation) json.push_back({"evaluation", evaluation_json(*facts.evaluation)});
   return write_json({json}, JsonLayout::indented);
 }
@@ -157,7 +161,11 @@ CheckpointFacts read_checkpoint_facts(const fs::path& folder) {
       .data = {.documents = data.integer("documents", {}),
                .tokens = data.integer("tokens", {}),
                .checksum = data.integer("checksum", {})}};
-  if (const auto target = fields.find_object("target")) facts.target = target->integer("checksum", {});
+  if (const auto target = fields.find_object("target")) {
+    // Without a number of samples: one, the first of each tensor.
+    facts.target = {.samples = target->find_integer("samples", {.least = 1, .most = 1024}).value_or(1),
+                    .checksum = target->integer("checksum", {})};
+  }
   if (const auto evaluation = fields.find_object("evaluation"))
     facts.evaluation = read_evaluation(*evaluation);
   return facts;

@@ -21,6 +21,7 @@
 #include "train/optimizer.h"
 #include "train/run_folder.h"
 #include "train/sampler.h"
+#include "train/target_identity.h"
 
 namespace draftsmith {
 
@@ -49,7 +50,7 @@ struct CheckpointFacts {
   DataPosition position;  // where packing goes on
   double wall_s = 0;      // of training so far
   CorpusIdentity data;
-  std::optional<std::int64_t> target;  // train/target_identity.h; none in a checkpoint that does not say
+  std::optional<TargetIdentity> target;        // none in a checkpoint that does not say
   std::optional<EvaluationRecord> evaluation;  // of this very state
 };
 

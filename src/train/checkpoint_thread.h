@@ -33,7 +33,7 @@ struct CheckpointThreadSettings {
   std::string choices_text;
   DrafterShape drafter;
   CorpusIdentity data;
-  std::int64_t target = 0;  // train/target_identity.h
+  TargetIdentity target;
   std::int64_t keep = 1;
   double best_acceptance = 0;  // of the checkpoints that a resumed run found
   std::optional<CheckpointFolder> resumed;

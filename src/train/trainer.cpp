@@ -18,38 +18,13 @@
 #include "train/memory_check.h"
 #include "train/pipeline.h"
 #include "train/resolve.h"
+#include "train/resumed_run.h"
 #include "train/target_identity.h"
 
 namespace draftsmith {
 namespace {
 
-// The newest checkpoint, checked against what is asked for now.
-struct Resumed {
-  CheckpointFolder checkpoint;
-  CheckpointFacts facts;
-};
-
-Resumed find_resumed(const TrainRequest& request, const RunFolder& folder) {
-  const CheckpointFolder checkpoint = newest_checkpoint(folder);
-  const std::string place = checkpoint.path.string();
-  request.check_resumed_config(read_checkpoint_config(checkpoint.path), place);
-  const CheckpointFacts facts = read_checkpoint_facts(checkpoint.path);
-  if (identify(request.inputs.train) != facts.data) {
-    throw Error(
-        fmt::format("{}: the training data has changed since this checkpoint ({} documents, {} tokens "
-                    "then); restore it, or begin anew with --overwrite",
-                    place, facts.data.documents, facts.data.tokens));
-  }
-  if (facts.target && *facts.target != identify_target(request.config.target)) {
-    throw Error(
-        fmt::format("{}: the target in {} has changed since this checkpoint (its config.json or its "
-                    "weights); restore it, or begin anew with --overwrite",
-                    place, request.config.target));
-  }
-  return {.checkpoint = checkpoint, .facts = facts};
-}
-
-StartingPoint starting_point(const std::optional<Resumed>& resumed, const PipelineInputs& inputs) {
+StartingPoint starting_point(const std::optional<ResumedRun>& resumed, const PipelineInputs& inputs) {
   if (!resumed) return {};
   const CheckpointFacts& facts = resumed->facts;
   StartingPoint start{
@@ -76,13 +51,18 @@ void announce(const TrainRequest& request, Recorder& recorder, std::int64_t step
       drafter.mask_token_id, static_cast<double>(drafter_weight_table(drafter).size) / 1e6));
 }
 
-void announce_resumed(const TrainRequest& request, Recorder& recorder, std::int64_t step) {
-  recorder.say(fmt::format("resuming after step {}{}", step,
-                           request.retune ? ", with new choices of products: other bits from here on" : ""));
+void announce_resumed(const TrainRequest& request, const ResumedRun& resumed, Recorder& recorder) {
+  const std::string& target = request.config.target;
+  recorder.say(fmt::format(
+      "resuming after step {}{}{}", resumed.facts.step,
+      request.retune ? ", with new choices of products: other bits from here on" : "",
+      target == resumed.target
+          ? ""
+          : fmt::format("; the target is now in {}, the same as it was in {}", target, resumed.target)));
 }
 
 InitialState initial_state(const WeightTable& table, const PipelineInputs& inputs,
-                           const std::optional<Resumed>& resumed) {
+                           const std::optional<ResumedRun>& resumed) {
   if (resumed) return {table, resumed->checkpoint.path};
   return {table, inputs.config, inputs.shapes};
 }
@@ -162,7 +142,7 @@ void run_pipeline(Pipeline<T>& pipeline, const StartingPoint& start, Recorder& r
 
 template <typename T>
 TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const PipelineInputs& inputs,
-                     const std::optional<Resumed>& resumed) {
+                     const std::optional<ResumedRun>& resumed) {
   const StartingPoint start = starting_point(resumed, inputs);
   if (resumed && start.step >= inputs.steps && !start.owes_evaluation) {
     TrainResult done{.step = start.step,
@@ -191,13 +171,13 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
   });
   const RecorderLogSink log(recorder);
   announce(request, recorder, inputs.steps);
-  if (resumed) announce_resumed(request, recorder, start.step);
+  if (resumed) announce_resumed(request, *resumed, recorder);
   CheckpointThread checkpoints({.folder = folder,
                                 .config_text = request.config_text,
                                 .choices_text = chosen,
                                 .drafter = inputs.shapes.drafter,
                                 .data = identify(inputs.train),
-                                .target = identify_target(request.config.target),
+                                .target = identify_target(request.config.target, kTargetSamples),
                                 .keep = inputs.config.train.checkpoint.keep,
                                 .best_acceptance = best_acceptance(folder),
                                 .resumed = resumed ? std::optional(resumed->checkpoint) : std::nullopt},
@@ -228,8 +208,8 @@ TrainResult train(const TrainRequest& request) {
   const FolderLock lock(folder.path);
   const RunInputs& data = request.inputs;
   const std::int64_t steps = resolve_steps(request.config, data.train, data.shapes.budget);
-  std::optional<Resumed> resumed;
-  if (request.existing == ExistingFolder::resume) resumed = find_resumed(request, folder);
+  std::optional<ResumedRun> resumed;
+  if (request.existing == ExistingFolder::resume) resumed = find_resumed_run(request, folder);
   const PipelineInputs inputs{.config = request.config,
                               .shapes = data.shapes,
                               .train = data.train,

@@ -23,8 +23,8 @@ struct TrainRequest {
   std::string config_text;  // the resolved configuration, as saved
   ExistingFolder existing = ExistingFolder::refuse;
   bool retune = false;  // resume with products chosen anew; the bits then differ
-  // Throws Error when a checkpoint of this configuration cannot be resumed with `config`.
-  std::function<void(const std::string& config_text, const std::string& place)> check_resumed_config;
+  // Reads a checkpoint's configuration. Throws Error when it cannot be resumed with `config`.
+  std::function<RunConfig(const std::string& config_text, const std::string& place)> check_resumed_config;
   // Where the progress goes, given the run's steps.
   std::function<ProgressSettings(std::int64_t steps)> progress;
   // Not 0: the end is asked for, by a signal's number or by a log that cannot be written. The step is finished

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -37,11 +38,15 @@ class TinyRun {
   std::map<std::string, std::vector<float>> state(std::int64_t step) const;
   std::vector<StepRecord> steps() const;
   std::vector<EvaluationRecord> evaluations() const;
+  // What the watcher was told, of all parts of the run.
+  std::string said() const { return said_.str(); }
 
  private:
   RunInputs make_inputs();
 
   TemporaryFolder temporary_;
+  std::string trained_target_;  // the one that is saved with a checkpoint
+  std::ostringstream said_;
 };
 
 // Losses, norms and shares of two runs are the same to the last bit; times may differ.

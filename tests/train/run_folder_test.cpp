@@ -1,0 +1,105 @@
+#include "train/run_folder.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+#include "train/tiny_run.h"
+
+namespace draftsmith {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(RunFolder, AnExistingRunIsRefusedAndOverwrittenOnlyWhenAsked) {
+  TinyRun run;
+  run.config.train.steps = 2;
+  run.train();
+  expect_error([&] { run.train(); }, {"--resume", "--overwrite", run.config.output});
+  run.config.train.steps = 3;
+  run.train(ExistingFolder::overwrite);
+  EXPECT_EQ(run.steps().size(), 3u);
+  EXPECT_FALSE(fs::exists(run.folder().checkpoint(2)));
+}
+
+// A start that fails costs the older run nothing, and what the run did not write stays for good.
+TEST(RunFolder, OverwriteTouchesTheOlderRunOnlyWhenTheNewOneHasBegun) {
+  TinyRun run;
+  run.config.train.steps = 2;
+  run.train();
+  std::ofstream(fs::path(run.config.output) / "notes.txt") << "mine";
+  run.config.drafter.init = "nowhere";
+  expect_error([&] { run.train(ExistingFolder::overwrite); }, {"nowhere"});
+  EXPECT_TRUE(fs::exists(run.folder().checkpoint(2)));
+  run.config.drafter.init.clear();
+  run.config.train.steps = 3;
+  run.train(ExistingFolder::overwrite);
+  EXPECT_FALSE(fs::exists(run.folder().checkpoint(2)));
+  EXPECT_TRUE(fs::exists(fs::path(run.config.output) / "notes.txt"));
+}
+
+TEST(RunFolder, AStartThatFailedDoesNotBlockTheNextOne) {
+  TinyRun run;
+  run.config.train.steps = 2;
+  run.config.drafter.init = "nowhere";
+  expect_error([&] { run.train(); }, {"nowhere"});
+  run.config.drafter.init.clear();
+  run.train();
+  EXPECT_EQ(run.steps().size(), 2u);
+}
+
+// Killed while its folder was being begun, a run leaves no folder that blocks the next start.
+TEST(RunFolder, WhatAKilledStartLeavesCanBeBegunAnew) {
+  TinyRun run;
+  run.config.train.steps = 2;
+  fs::create_directories(run.config.output);
+  std::ofstream(fs::path(run.config.output) / ".tmp-config.yaml-1-0") << "half";
+  run.train();
+  fs::remove_all(run.folder().checkpoints());
+  run.train(ExistingFolder::overwrite);
+  EXPECT_EQ(run.steps().size(), 2u);
+}
+
+TEST(RunFolder, OverwriteNeverRemovesWhatIsNoRun) {
+  TinyRun run;
+  fs::create_directories(run.config.output);
+  std::ofstream(fs::path(run.config.output) / "thesis.txt") << "years of work";
+  expect_error([&] { run.train(ExistingFolder::overwrite); }, {"does not remove"});
+  // A folder with a config.yaml of something else is no run either.
+  fs::create_directories(run.folder().checkpoints());
+  std::ofstream(run.folder().config()) << "model: resnet\n";
+  std::ofstream(run.folder().checkpoints() / "model.pt") << "weights";
+  expect_error([&] { run.train(ExistingFolder::overwrite); },
+               {"does not remove", "a run of an older draftsmith", "remove the folder yourself"});
+  EXPECT_TRUE(fs::exists(fs::path(run.config.output) / "thesis.txt"));
+  EXPECT_TRUE(fs::exists(run.folder().checkpoints() / "model.pt"));
+}
+
+TEST(RunFolder, ResumingNeedsARun) {
+  TinyRun run;
+  expect_error([&] { run.train(ExistingFolder::resume); }, {"no run to resume"});
+}
+
+TEST(RunFolder, ARunThatEndedBeforeItsFirstCheckpointMustBeginAnew) {
+  TinyRun run;
+  fs::create_directories(run.folder().checkpoints());
+  expect_error([&] { run.train(ExistingFolder::resume); },
+               {"complete checkpoint, found none", "--overwrite"});
+}
+
+TEST(RunFolder, TwoRunsDoNotShareAFolder) {
+  TinyRun run;
+  run.hooks.at = [&run](PipelinePoint point, std::int64_t index, Slot*) {
+    if (point != PipelinePoint::exchange || index != 1) return;
+    TinyRun other;
+    other.config.output = run.config.output;
+    expect_error([&] { other.train(ExistingFolder::resume); }, {"no other run uses"});
+  };
+  run.config.train.steps = 1;
+  run.train();
+}
+
+}  // namespace
+}  // namespace draftsmith
