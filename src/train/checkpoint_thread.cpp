@@ -1,10 +1,44 @@
 #include "train/checkpoint_thread.h"
 
+#include <fmt/core.h>
+
+#include "base/error.h"
+
 namespace draftsmith {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where the checkpoint of `step` goes when the run's folder, once at `path`, is at `now` or nowhere.
+RunFolder rescue_folder(const fs::path& path, const std::optional<fs::path>& now, std::int64_t step) {
+  if (now) return {*now};
+  if (!fs::exists(path)) return {path};
+  throw Error(
+      fmt::format("{}: the run's folder was removed while it ran, and another one has its name; the "
+                  "checkpoint of step {} has no place. Begin anew with another output",
+                  path.string(), step));
+}
+
+std::string rescue_text(const fs::path& path, const std::optional<fs::path>& now,
+                        const CheckpointFolder& checkpoint) {
+  if (now) {
+    return fmt::format(
+        "{}: the run's folder was moved to {} while it ran. The checkpoint of step {} is in it: move it "
+        "back and go on with --resume, or go on with --resume output={}",
+        path.string(), now->string(), checkpoint.step, now->string());
+  }
+  return fmt::format(
+      "{}: the run's folder was removed while it ran, with its log and its earlier checkpoints. The "
+      "checkpoint of step {} is written to {}: go on with --resume",
+      path.string(), checkpoint.step, checkpoint.path.string());
+}
+
+}  // namespace
 
 CheckpointThread::CheckpointThread(const CheckpointThreadSettings& settings, const WeightTable& table,
                                    Recorder& recorder, const PipelineHooks& hooks)
     : settings_(settings),
+      held_(settings.folder.path),
       table_(table),
       recorder_(recorder),
       hooks_(hooks),
@@ -47,7 +81,10 @@ void CheckpointThread::write(const SnapshotJob& job, const std::optional<Evaluat
                               .data = settings_.data,
                               .target = settings_.target,
                               .evaluation = evaluation};
-  const CheckpointFolder folder{.step = job.step, .path = settings_.folder.checkpoint(job.step)};
+  const fs::path& path = settings_.folder.path;
+  const std::optional<fs::path> now = held_.place();
+  const RunFolder run = now == path ? settings_.folder : rescue_folder(path, now, job.step);
+  const CheckpointFolder folder{.step = job.step, .path = run.checkpoint(job.step)};
   recorder_.flush();  // a checkpoint does not overtake the log: resuming cuts the log to its step
   write_checkpoint(folder.path,
                    {.facts = facts,
@@ -58,6 +95,7 @@ void CheckpointThread::write(const SnapshotJob& job, const std::optional<Evaluat
                     .state = staging_},
                    [&] { hooks_(PipelinePoint::checkpoint, job.step); });
   set_last_written(folder);  // before the older ones go
+  if (now != path) throw Error(rescue_text(path, now, folder));
   prune_checkpoints(settings_.folder, settings_.keep);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/mutex.h"
 #include "base/queue.h"
+#include "data/held_folder.h"
 #include "metrics/recorder.h"
 #include "train/checkpoint.h"
 #include "train/hooks.h"
@@ -44,7 +45,8 @@ class CheckpointThread {
   CheckpointThread(const CheckpointThreadSettings& settings, const WeightTable& table, Recorder& recorder,
                    const PipelineHooks& hooks);
 
-  // The thread's body. Blocks until finish() or close(); throws what the disk does wrong.
+  // The thread's body. Blocks until finish() or close(); throws what the disk does wrong, and where the run's folder was
+  // moved or removed: the checkpoint is then written to where it is, or to a new folder in its place.
   void run();
 
   // Drafter 0. Blocks while the buffer is in use; null after close(). Takes no heap.
@@ -69,6 +71,7 @@ class CheckpointThread {
 
   // Constant after construction.
   const CheckpointThreadSettings settings_;
+  const HeldFolder held_;  // the run's
   const WeightTable& table_;
   Recorder& recorder_;
   const PipelineHooks& hooks_;
