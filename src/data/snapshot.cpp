@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "data/checksum.h"
@@ -71,6 +74,39 @@ void remove_all_of(const std::filesystem::path& path) {
   if (failure) throw_file_error(path, "remove", failure.value());
 }
 
+// None, too, where the list cannot be read.
+std::optional<std::vector<ListedFile>> find_list(const std::filesystem::path& folder) {
+  try {
+    return read_list(folder);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+void sync_folders(const std::filesystem::path& folder) {
+  for (const auto& item : std::filesystem::recursive_directory_iterator(folder))
+    if (item.is_directory() && !item.is_symlink()) sync_folder(item.path());
+  sync_folder(folder);
+}
+
+// Gives the files in `from` that no list names a second name in `to`, where none has theirs: until `from` is removed
+// both have them, so that no crash loses one.
+void keep_strangers(const std::filesystem::path& from, const std::filesystem::path& to) {
+  const std::vector<std::filesystem::path> strangers = strangers_in(from);
+  for (const std::filesystem::path& name : strangers) {
+    std::error_code failure;
+    if (std::filesystem::exists(std::filesystem::symlink_status(to / name, failure))) continue;
+    std::filesystem::create_directories((to / name).parent_path(), failure);
+    if (::linkat(AT_FDCWD, (from / name).c_str(), AT_FDCWD, (to / name).c_str(), 0) == 0) continue;
+    const int reason = errno;
+    throw Error(
+        fmt::format("{}: this folder is to be replaced, but holds {}, which cannot be kept ({}); move it "
+                    "elsewhere and try again",
+                    from.string(), name.string(), std::generic_category().message(reason)));
+  }
+  if (!strangers.empty()) sync_folders(to);
+}
+
 }  // namespace
 
 SnapshotWriter::SnapshotWriter(std::filesystem::path final_path)
@@ -90,7 +126,7 @@ std::filesystem::path SnapshotWriter::file(const std::filesystem::path& name) co
   return path;
 }
 
-void SnapshotWriter::commit() {
+void SnapshotWriter::commit(Strangers strangers) {
   DRAFTSMITH_CHECK(!temporary_path_.empty(), "a snapshot is committed once");
   std::vector<ListedFile> files;
   for (const auto& item : std::filesystem::recursive_directory_iterator(temporary_path_))
@@ -100,8 +136,11 @@ void SnapshotWriter::commit() {
             [](const ListedFile& a, const ListedFile& b) { return a.name < b.name; });
   atomic_write_file(temporary_path_ / kChecksumFile, write_list(files));
   sync_tree(temporary_path_);
-
   const bool replaces = std::filesystem::exists(final_path_);
+  if (strangers == Strangers::stay && std::filesystem::is_directory(final_path_)) {
+    keep_strangers(final_path_, temporary_path_);
+  }
+
   if (::renameat2(AT_FDCWD, temporary_path_.c_str(), AT_FDCWD, final_path_.c_str(),
                   replaces ? RENAME_EXCHANGE : 0) != 0)
     throw_file_error(final_path_, replaces ? "replace this folder (remove it first)" : "rename to this name",
@@ -111,21 +150,46 @@ void SnapshotWriter::commit() {
   if (replaces) remove_all_of(replaced);
 }
 
-void verify_snapshot(const std::filesystem::path& folder) {
+void verify_snapshot(const std::filesystem::path& folder, const SnapshotCheck& check) {
   for (const ListedFile& expected : read_list(folder)) {
+    if (!check.only.empty() &&
+        std::find(check.only.begin(), check.only.end(), expected.name) == check.only.end())
+      continue;
     const std::string path = (folder / expected.name).string();
-    constexpr std::string_view kAdvice = "the snapshot is damaged, use another one";
     if (!std::filesystem::is_regular_file(path))
-      throw Error(
-          fmt::format("{}: expected a file of {} bytes, found none; {}", path, expected.size_bytes, kAdvice));
+      throw Error(fmt::format("{}: expected a file of {} bytes, found none; {}", path, expected.size_bytes,
+                              check.advice));
     const ListedFile found = measure(folder, expected.name);
     if (found.size_bytes != expected.size_bytes)
       throw Error(fmt::format("{}: expected {} bytes, found {}; {}", path, expected.size_bytes,
-                              found.size_bytes, kAdvice));
+                              found.size_bytes, check.advice));
     if (found.checksum != expected.checksum)
       throw Error(fmt::format("{}: expected checksum {:08x}, found {:08x}; {}", path, expected.checksum,
-                              found.checksum, kAdvice));
+                              found.checksum, check.advice));
   }
+}
+
+std::vector<std::filesystem::path> strangers_in(const std::filesystem::path& folder) {
+  std::set<std::filesystem::path> listed;
+  if (const auto list = find_list(folder)) {
+    listed.insert(kChecksumFile);
+    for (const ListedFile& file : *list) listed.insert(file.name);
+  }
+  std::vector<std::filesystem::path> strangers;
+  for (const auto& item : std::filesystem::recursive_directory_iterator(folder)) {
+    const std::filesystem::path name = item.path().lexically_relative(folder);
+    const bool is_folder = item.is_directory() && !item.is_symlink();
+    if (!is_folder && !listed.contains(name)) strangers.push_back(name);
+  }
+  std::sort(strangers.begin(), strangers.end());
+  return strangers;
+}
+
+void remove_snapshot(const std::filesystem::path& folder) {
+  const auto list = find_list(folder);
+  if (!list || strangers_in(folder).empty()) return remove_all_of(folder);
+  for (const ListedFile& file : *list) remove_all_of(folder / file.name);
+  remove_all_of(folder / kChecksumFile);
 }
 
 bool is_complete_snapshot(const std::filesystem::path& folder) {

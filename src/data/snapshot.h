@@ -27,17 +27,30 @@ class SnapshotWriter {
   const std::filesystem::path& folder() const { return temporary_path_; }
 
   // Lists and syncs all files, and puts the folder in place of `final_path`. A folder that is there already
-  // is replaced in one step: a crash leaves the old one or the new one.
-  void commit();
+  // is replaced in one step: a crash leaves the old one or the new one. What its list does not name is somebody else's:
+  // it goes with the old one, or is kept in the new one, outside its list, unless a new file has the name.
+  enum class Strangers { go, stay };
+  void commit(Strangers strangers = Strangers::go);
 
  private:
   std::filesystem::path final_path_;
   std::filesystem::path temporary_path_;
 };
 
-// Reads every listed file; an Error names the first that is missing, has another size or another checksum.
-// Files that are not listed do not matter.
-void verify_snapshot(const std::filesystem::path& folder);
+// Reads every listed file, or those of `only`; an Error names the first that is missing, has another size or another
+// checksum, and ends with `advice`. Files that are not listed do not matter.
+struct SnapshotCheck {
+  std::vector<std::string_view> only = {};
+  std::string_view advice = "the snapshot is damaged, use another one";
+};
+void verify_snapshot(const std::filesystem::path& folder, const SnapshotCheck& check = {});
+
+// What a snapshot holds that its list does not name, relative to it: somebody else's files. Everything, without a list.
+std::vector<std::filesystem::path> strangers_in(const std::filesystem::path& folder);
+
+// Removes what the list of the snapshot names, and the folder if nothing else is in it. A folder without a list is
+// removed as a whole, and none is nothing to do.
+void remove_snapshot(const std::filesystem::path& folder);
 
 // Whether `folder` has a readable list and every listed file by its size. Contents are not read.
 bool is_complete_snapshot(const std::filesystem::path& folder);

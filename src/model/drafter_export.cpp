@@ -93,8 +93,9 @@ void export_drafter(const std::filesystem::path& folder, const DrafterExport& dr
   SnapshotWriter writer(folder);
   write_drafter_folder(writer.folder(), config, tensors);
   atomic_write_file(writer.file("README.md"), drafter.model_card);
+  if (!drafter.origin.empty()) atomic_write_file(writer.file("origin.json"), drafter.origin);
   compare(writer.folder(), config, table, drafter);
-  writer.commit();
+  writer.commit(SnapshotWriter::Strangers::stay);
 }
 
 }  // namespace draftsmith

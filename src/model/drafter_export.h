@@ -17,12 +17,13 @@ struct DrafterExport {
   const DrafterShape& shape;
   Vector<const float> weights;  // [drafter_weight_table(shape).size]
   std::string model_card;       // README.md
+  std::string origin = {};      // origin.json; empty: no such file
 };
 
 // Writes the folder aside, reads it again and compares: the configuration field by field, every weight, rounded
-// to bf16, bit for bit; then puts it into place as a whole (data/snapshot.h), with all that an older one there
-// held gone. Throws Error when a weight is not finite, or what was read is not what was written: the older
-// folder stays.
+// to bf16, bit for bit; then puts it into place as a whole (data/snapshot.h). Of an older one there only files that its
+// list does not name stay. Throws Error when a weight is not finite, or what was read is not what was written: the
+// older folder stays.
 void export_drafter(const std::filesystem::path& folder, const DrafterExport& drafter);
 
 }  // namespace draftsmith

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "data/drafter_folder.h"
+#include "data/snapshot.h"
 #include "model/target_shape.h"
 
 namespace draftsmith {
@@ -39,7 +40,21 @@ DrafterShape drafter_shape(const DrafterConfigFile& file) {
   return shape;
 }
 
+namespace {
+
+// Of an export by draftsmith. The model card may be edited.
+void check_against_list(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder / kChecksumFile)) return;
+  verify_snapshot(folder,
+                  {.only = {"config.json", "model.safetensors"},
+                   .advice = "the drafter is damaged, or its files are of two exports: export it again, or "
+                             "remove checksums.json if it was changed on purpose"});
+}
+
+}  // namespace
+
 LoadedDrafter load_drafter(const std::filesystem::path& folder) {
+  check_against_list(folder);
   const DrafterFolder files(folder);
   LoadedDrafter drafter{.shape = drafter_shape(files.config())};
   const WeightTable table = drafter_weight_table(drafter.shape);

@@ -19,7 +19,8 @@ struct LoadedDrafter {
   std::vector<float> weights;  // [drafter_weight_table(shape).size]; gaps are 0
 };
 
-// Throws Error naming file and key or tensor: what cannot be read, and values that are not finite.
+// Throws Error naming file and key or tensor: what cannot be read, values that are not finite, and a folder that is not
+// what its checksums.json says, where it has one.
 LoadedDrafter load_drafter(const std::filesystem::path& folder);
 
 }  // namespace draftsmith

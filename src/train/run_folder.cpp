@@ -81,10 +81,11 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
 }
 
 void empty_run_folder(const RunFolder& folder) {
-  for (const fs::path& written : {folder.checkpoints(), folder.exported(), folder.choices(), folder.metrics(),
-                                  folder.report(), folder.path / "eval.json"}) {
+  for (const fs::path& written : {folder.checkpoints(), folder.choices(), folder.metrics(), folder.report(),
+                                  folder.path / "eval.json"}) {
     fs::remove_all(written);
   }
+  remove_snapshot(folder.exported());
 }
 
 std::vector<CheckpointFolder> list_checkpoints(const RunFolder& folder) {

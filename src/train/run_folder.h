@@ -39,7 +39,7 @@ enum class ExistingFolder { refuse, resume, overwrite };
 void prepare_run_folder(const RunFolder& folder, ExistingFolder existing);
 
 // Removes what a run writes there but its config.yaml, which is replaced; the caller holds the lock, and anything
-// else stays.
+// else stays, in export/ too.
 void empty_run_folder(const RunFolder& folder);
 
 struct CheckpointFolder {

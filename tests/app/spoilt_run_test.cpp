@@ -145,10 +145,38 @@ TEST(SpoiltRun, ADrafterThatCannotBeServedIsRefusedBeforeDecoding) {
   };
   EXPECT_THAT(generate({"--prompt", "Hi", "--device", "tpu:0"}), HasSubstr("device 'tpu:0' is not known"));
   EXPECT_THAT(generate({"--prompt", "\xff"}), HasSubstr("UTF-8"));
+  fs::remove(run_folder(scene).exported() / kChecksumFile);
   atomic_write_file(weights, whole.substr(0, whole.size() / 2));
   EXPECT_THAT(generate({"--prompt", "Hi"}), HasSubstr("the file is cut short"));
   atomic_write_file(weights, whole.substr(0, whole.size() - 2) + "\xc0\x7f");  // the last value is NaN
   EXPECT_THAT(generate({"--prompt", "Hi"}), AllOf(HasSubstr("model.safetensors"), HasSubstr("not finite")));
+}
+
+// The list of an export is held against it; a folder without one, as others write it, is taken as it is.
+TEST(SpoiltRun, AnExportThatWasDamagedOrMixedIsRefusedBeforeDecoding) {
+  const Scene scene;
+  ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);
+  const fs::path exported = run_folder(scene).exported();
+  const auto decode = [&](const std::string& command) {
+    std::vector<std::string> words = {
+        command, run_folder(scene).path.string(), "--threads", "1", "--max-new-tokens", "2"};
+    if (command == "generate") words.insert(words.end(), {"--prompt", "Hi"});
+    if (command == "eval") words.insert(words.end(), {"--data", (scene.path() / "data.jsonl").string()});
+    return type(words);
+  };
+  atomic_write_file(exported / "README.md", "my own words");  // nothing that is loaded
+  EXPECT_EQ(decode("generate").code, kExitDone);
+  std::string bytes = read_text_file(exported / "model.safetensors");
+  bytes[bytes.size() - 1000] ^= 1;
+  atomic_write_file(exported / "model.safetensors", bytes);
+  for (const char* command : {"generate", "eval"}) {
+    const Outcome outcome = decode(command);
+    EXPECT_EQ(outcome.code, kExitError);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("model.safetensors: expected checksum"),
+                                   HasSubstr("export it again"), HasSubstr("remove checksums.json")));
+  }
+  fs::remove(exported / kChecksumFile);
+  for (const char* command : {"generate", "eval"}) EXPECT_EQ(decode(command).code, kExitDone);
 }
 
 TEST(SpoiltRun, PlanChecksTheDrafterToBeginWith) {

@@ -124,5 +124,73 @@ TEST(Snapshot, RemovingRubbishFromAFolderThatIsNotThereIsAnError) {
                {"/nonexistent-folder", "cannot list"});
 }
 
+// What others put into a snapshot: a file, one in a folder and a link to nowhere.
+void add_strangers(const TemporaryFolder& folder) {
+  folder.write("s/notes.txt", "mine");
+  folder.write("s/converted/model.gguf", "much work");
+  std::filesystem::create_symlink("/nonexistent-file", folder.path() / "s/link");
+}
+
+TEST(Snapshot, WhatOthersPutIntoOneStaysWhenItIsReplacedIfAsked) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "s";
+  write_snapshot(path, "old");
+  add_strangers(folder);
+  for (const char* weights : {"newer", "newest"}) {  // what stayed once is still nobody's
+    SnapshotWriter writer(path);
+    atomic_write_file(writer.file("weights"), weights);
+    writer.commit(SnapshotWriter::Strangers::stay);
+    EXPECT_EQ(read_text_file(path / "weights"), weights);
+    EXPECT_EQ(read_text_file(path / "notes.txt"), "mine");
+    EXPECT_EQ(read_text_file(path / "converted/model.gguf"), "much work");
+    EXPECT_TRUE(std::filesystem::is_symlink(path / "link"));
+    EXPECT_FALSE(std::filesystem::exists(path / "state"));  // its own older files go
+    EXPECT_NO_THROW(verify_snapshot(path));
+    EXPECT_THAT(strangers_in(path), testing::ElementsAre("converted/model.gguf", "link", "notes.txt"));
+    EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("s"));
+  }
+  write_snapshot(path, "alone");
+  EXPECT_THAT(strangers_in(path), testing::IsEmpty());
+}
+
+TEST(Snapshot, AFileOfTheSameNameAsANewOneGivesWay) {
+  const TemporaryFolder folder;
+  folder.write("s/weights", "of a folder without a list");
+  folder.write("s/notes.txt", "mine");
+  SnapshotWriter writer(folder.path() / "s");
+  atomic_write_file(writer.file("weights"), "new");
+  writer.commit(SnapshotWriter::Strangers::stay);
+  EXPECT_EQ(read_text_file(folder.path() / "s/weights"), "new");
+  EXPECT_EQ(read_text_file(folder.path() / "s/notes.txt"), "mine");
+}
+
+TEST(Snapshot, RemovingOneLeavesWhatOthersPutIntoIt) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "s";
+  remove_snapshot(path);
+  write_snapshot(path, "abc");
+  remove_snapshot(path);
+  EXPECT_FALSE(std::filesystem::exists(path));
+  write_snapshot(path, "abc");
+  add_strangers(folder);
+  remove_snapshot(path);
+  EXPECT_FALSE(std::filesystem::exists(path / "weights"));
+  EXPECT_FALSE(std::filesystem::exists(path / "checksums.json"));
+  EXPECT_THAT(strangers_in(path), testing::ElementsAre("converted/model.gguf", "link", "notes.txt"));
+}
+
+TEST(Snapshot, SomeOfItsFilesCanBeVerifiedAlone) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "s";
+  write_snapshot(path, "abc");
+  folder.write("s/state/step.json", "{ }");
+  EXPECT_NO_THROW(verify_snapshot(path, {.only = {"weights"}}));
+  expect_error(
+      [&] {
+        verify_snapshot(path, {.only = {"weights", "state/step.json"}, .advice = "do this"});
+      },
+      {"step.json: expected 2 bytes, found 3; do this"});
+}
+
 }  // namespace
 }  // namespace draftsmith
