@@ -201,15 +201,19 @@ void read_checkpoint_state(const fs::path& folder, const WeightTable& table, con
   }
 }
 
+void warn_of_incomplete_checkpoints(const RunFolder& folder) {
+  for (const std::filesystem::path& path : incomplete_checkpoints(folder)) {
+    log_warning(fmt::format("{}: passed over, it is not complete by its list of files", path.string()));
+  }
+}
+
 CheckpointFolder newest_checkpoint(const RunFolder& folder) {
   const std::vector<CheckpointFolder> all = list_checkpoints(folder);
   if (all.empty()) {
     throw Error(fmt::format("{}: expected a complete checkpoint, found none; begin anew with --overwrite",
                             folder.checkpoints().string()));
   }
-  for (const std::filesystem::path& path : incomplete_checkpoints(folder)) {
-    log_warning(fmt::format("{}: passed over, it is not complete by its list of files", path.string()));
-  }
+  warn_of_incomplete_checkpoints(folder);
   const auto damage = damage_of(all.back().path);
   if (!damage) return all.back();
   for (auto older = all.rbegin() + 1; older != all.rend(); ++older) {

@@ -74,6 +74,9 @@ DrafterShape read_checkpoint_drafter(const std::filesystem::path& folder);
 void read_checkpoint_state(const std::filesystem::path& folder, const WeightTable& table,
                            const TrainedState& state);
 
+// Warns of each folder that is no complete checkpoint by its list of files.
+void warn_of_incomplete_checkpoints(const RunFolder& folder);
+
 // The newest checkpoint, its contents verified. Throws Error when there is none, and when it is damaged: then
 // the message names the newest older one that is whole, and what to do.
 CheckpointFolder newest_checkpoint(const RunFolder& folder);

@@ -8,6 +8,9 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "data/file.h"
+#include "data/json_fields.h"
 #include "data/snapshot.h"
 #include "model/drafter_export.h"
 #include "model/drafter_loader.h"
@@ -35,7 +38,10 @@ CheckpointFolder choose(const RunFolder& folder, const std::string& which) {
         fmt::format("{}: expected a run with a complete checkpoint, found none", folder.path.string()));
   }
   if (which == "last") return all.back();
-  if (which == "best") return best_checkpoint(folder).value_or(all.back());
+  if (which == "best") {
+    warn_of_incomplete_checkpoints(folder);
+    return best_checkpoint(folder).value_or(all.back());
+  }
   return checkpoint_of_step(all, which);
 }
 
@@ -71,11 +77,45 @@ std::string model_card(const DrafterShape& shape, const CheckpointFacts& facts) 
   return card;
 }
 
+std::string origin_text(const CheckpointFacts& facts) {
+  JsonObject json{{"step", {facts.step}}};
+  if (facts.evaluation) json.push_back({"acceptance", {facts.evaluation->acceptance}});
+  return write_json({json}, JsonLayout::indented);
+}
+
+// Of an export that is whole and says it.
+std::optional<ExportOrigin> find_origin(const std::filesystem::path& exported) {
+  const std::string path = (exported / "origin.json").string();
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  try {
+    verify_snapshot(exported, {.only = {"config.json", "model.safetensors", "origin.json"}});
+    const JsonValue json = parse_json(read_text_file(path), path);
+    const JsonFields fields(path, "", json);
+    return ExportOrigin{.step = fields.integer("step", {}),
+                        .acceptance = fields.find_number("acceptance", {})};
+  } catch (const Error& error) {
+    log_warning(fmt::format("{}. The older export is replaced", error.what()));
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 ExportedRun export_run(const RunFolder& folder, const std::string& which) {
   const CheckpointFolder checkpoint = choose(folder, which);
   verify_snapshot(checkpoint.path);
+  const CheckpointFacts facts = read_checkpoint_facts(checkpoint.path);
+  const auto best = best_checkpoint(folder);
+  ExportedRun exported{
+      .checkpoint = checkpoint, .folder = folder.exported(), .best = best && best->step == checkpoint.step};
+  if (facts.evaluation) exported.acceptance = facts.evaluation->acceptance;
+  if (which == "best") {
+    const auto older = find_origin(folder.exported());
+    if (older && older->acceptance && *older->acceptance > exported.acceptance.value_or(0)) {
+      exported.kept = older;
+      return exported;
+    }
+  }
   const DrafterShape shape = read_checkpoint_drafter(checkpoint.path);
   const WeightTable table = drafter_weight_table(shape);
   Carver count;
@@ -84,13 +124,11 @@ ExportedRun export_run(const RunFolder& folder, const std::string& which) {
   Carver carver(memory.data(), count.peak());
   const TrainedState state = carve_trained_state(carver, table);
   read_checkpoint_state(checkpoint.path, table, state);
-  export_drafter(folder.exported(),
-                 {.shape = shape,
-                  .weights = state.master,
-                  .model_card = model_card(shape, read_checkpoint_facts(checkpoint.path))});
-  const auto best = best_checkpoint(folder);
-  return {
-      .checkpoint = checkpoint, .folder = folder.exported(), .best = best && best->step == checkpoint.step};
+  export_drafter(folder.exported(), {.shape = shape,
+                                     .weights = state.master,
+                                     .model_card = model_card(shape, facts),
+                                     .origin = origin_text(facts)});
+  return exported;
 }
 
 }  // namespace draftsmith

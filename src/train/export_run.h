@@ -1,7 +1,9 @@
 // From a checkpoint of a run to its drafter for serving.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "train/checkpoint.h"
@@ -9,14 +11,23 @@
 
 namespace draftsmith {
 
+// Of which checkpoint an export is (origin.json).
+struct ExportOrigin {
+  std::int64_t step = 0;
+  std::optional<double> acceptance;  // held-out; none where it was not evaluated
+};
+
 struct ExportedRun {
   CheckpointFolder checkpoint;
   std::filesystem::path folder;
-  bool best = false;  // it is the run's best by acceptance
+  bool best = false;                 // it is the run's best by acceptance
+  std::optional<double> acceptance;  // of the checkpoint
+  std::optional<ExportOrigin> kept;  // an older export that stays instead: nothing was written
 };
 
 // which: "best" (the newest where nothing was evaluated), "last", or a step. Replaces what was exported
-// before. Needs the run's folder alone. Throws Error.
+// before, but "best" does not replace a whole export of a higher acceptance, whose checkpoint is damaged or gone. Needs
+// the run's folder alone. Throws Error.
 ExportedRun export_run(const RunFolder& folder, const std::string& which);
 
 }  // namespace draftsmith

@@ -104,5 +104,85 @@ TEST(ExportRun, AnUnknownCheckpointNamesThoseThatThereAre) {
   expect_error([&] { export_run({run.folder().path / "export"}, "best"); }, {"complete checkpoint"});
 }
 
+void damage(const std::filesystem::path& file) { std::filesystem::resize_file(file, 10); }
+
+// As a run's end finds it when the best checkpoint was damaged after it had been exported.
+class ExportOfADamagedBest : public testing::Test {
+ protected:
+  ExportOfADamagedBest() {
+    train_and_keep(run_);
+    // Which of the two evaluated ones is better is chance: the worse is made to be.
+    best_ = export_run(run_.folder(), "best").checkpoint.step;
+    lesser_ = best_ == 2 ? 4 : 2;
+    replace_acceptance(lesser_, *export_run(run_.folder(), "best").acceptance * 0.5);
+    damage(run_.folder().checkpoint(best_) / "state.safetensors");
+  }
+  void replace_acceptance(std::int64_t step, double acceptance) {
+    const std::filesystem::path path = run_.folder().checkpoint(step);
+    CheckpointFacts facts = read_checkpoint_facts(path);
+    facts.evaluation->acceptance = acceptance;
+    const std::string config = read_checkpoint_config(path), choices = read_text_file(path / "choices.json");
+    const DrafterShape shape = read_checkpoint_drafter(path);
+    const WeightTable table = drafter_weight_table(shape);
+    Carver count;
+    carve_trained_state(count, table);
+    std::vector<std::byte> memory(static_cast<std::size_t>(count.peak()));
+    Carver carver(memory.data(), count.peak());
+    const TrainedState state = carve_trained_state(carver, table);
+    read_checkpoint_state(path, table, state);
+    write_checkpoint(path,
+                     {.facts = facts,
+                      .config_text = config,
+                      .choices_text = choices,
+                      .drafter = shape,
+                      .table = table,
+                      .state = state},
+                     [] {});
+  }
+  std::filesystem::path weights() const { return run_.folder().exported() / "model.safetensors"; }
+
+  TinyRun run_;
+  std::int64_t best_ = 0, lesser_ = 0;
+};
+
+TEST_F(ExportOfADamagedBest, KeepsTheBetterExport) {
+  const std::string before = read_text_file(weights());
+  const ExportedRun exported = export_run(run_.folder(), "best");
+  EXPECT_EQ(exported.checkpoint.step, lesser_);
+  ASSERT_TRUE(exported.kept.has_value());
+  EXPECT_EQ(exported.kept->step, best_);
+  EXPECT_GT(*exported.kept->acceptance, *exported.acceptance);
+  EXPECT_TRUE(read_text_file(weights()) == before);
+  // A step by its number is taken at its word, and what is in its place afterwards is of that step.
+  EXPECT_FALSE(export_run(run_.folder(), std::to_string(lesser_)).kept.has_value());
+  EXPECT_FALSE(read_text_file(weights()) == before);
+  EXPECT_FALSE(export_run(run_.folder(), "best").kept.has_value());
+}
+
+TEST_F(ExportOfADamagedBest, ReplacesABetterExportThatIsDamagedTooOrDoesNotSayItsStep) {
+  std::filesystem::resize_file(weights(), 10);
+  EXPECT_FALSE(export_run(run_.folder(), "best").kept.has_value());
+  DrafterFolder(run_.folder().exported());
+  std::filesystem::remove(run_.folder().exported() / "origin.json");
+  EXPECT_FALSE(export_run(run_.folder(), "best").kept.has_value());
+}
+
+TEST(ExportRun, FilesOfOthersInTheFolderStay) {
+  TinyRun run;
+  run.config.train.steps = 1;
+  run.train();
+  export_run(run.folder(), "last");
+  const std::filesystem::path mine = run.folder().exported() / "drafter.gguf";
+  atomic_write_file(mine, "converted");
+  export_run(run.folder(), "last");
+  EXPECT_EQ(read_text_file(mine), "converted");
+  run.train(ExistingFolder::overwrite);
+  EXPECT_EQ(read_text_file(mine), "converted");
+  EXPECT_FALSE(std::filesystem::exists(run.folder().exported() / "model.safetensors"));
+  export_run(run.folder(), "last");
+  EXPECT_EQ(read_text_file(mine), "converted");
+  DrafterFolder(run.folder().exported());
+}
+
 }  // namespace
 }  // namespace draftsmith
