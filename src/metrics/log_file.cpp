@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include <fcntl.h>
@@ -105,6 +106,17 @@ void sync_folder(const std::filesystem::path& folder) {
   if (result != 0) fail(folder, "the folder cannot be synchronized");
 }
 
+std::vector<MissingSteps> gaps_of(const std::set<std::int64_t>& steps, std::int64_t last) {
+  std::vector<MissingSteps> gaps;
+  std::int64_t next = 1;
+  for (const std::int64_t step : steps) {
+    if (step > next) gaps.push_back({.first = next, .last = step - 1});
+    next = step + 1;
+  }
+  if (next <= last) gaps.push_back({.first = next, .last = last});
+  return gaps;
+}
+
 }  // namespace
 
 LogFile::LogFile(std::filesystem::path path) : path_(std::move(path)) {
@@ -155,14 +167,17 @@ std::vector<LogEntry> read_log(const std::filesystem::path& path) {
   return entries;
 }
 
-void cut_to_step(const std::filesystem::path& path, std::int64_t step, LastEntry last) {
-  if (!std::filesystem::exists(path)) return;
+std::vector<MissingSteps> cut_to_step(const std::filesystem::path& path, std::int64_t step, LastEntry last) {
+  if (!std::filesystem::exists(path)) return gaps_of({}, step);
   const std::filesystem::path aside = path.string() + ".cut";
   std::string kept;
+  std::set<std::int64_t> steps;
   for (const Line& line : read_lines(path)) {
     const std::int64_t of = std::visit([](const auto& record) { return record.step; }, line.entry);
     const bool beyond = last == LastEntry::step && std::holds_alternative<EvaluationRecord>(line.entry);
-    if (of < step || (of == step && !beyond)) kept += line.text + "\n";
+    if (of > step || (of == step && beyond)) continue;
+    kept += line.text + "\n";
+    if (std::holds_alternative<StepRecord>(line.entry)) steps.insert(of);
   }
   std::filesystem::remove(aside);  // left by a kill
   {
@@ -172,6 +187,7 @@ void cut_to_step(const std::filesystem::path& path, std::int64_t step, LastEntry
   }
   std::filesystem::rename(aside, path);
   sync_folder(path.parent_path());
+  return gaps_of(steps, step);
 }
 
 }  // namespace draftsmith

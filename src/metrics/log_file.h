@@ -41,10 +41,17 @@ using LogEntry = std::variant<StepRecord, EvaluationRecord>;
 // In the order of the file. A broken line that is not the last is an error.
 std::vector<LogEntry> read_log(const std::filesystem::path& path);
 
+// Steps without an entry, both ends among them.
+struct MissingSteps {
+  std::int64_t first = 0, last = 0;
+
+  bool operator==(const MissingSteps&) const = default;
+};
+
 // Keeps the entries up to that of `step`, or to that of the evaluation after it, and no torn line. The file is
 // written aside and renamed into place, so that a kill leaves the old or the new one. Without a file there is
-// nothing to cut.
+// nothing to cut. Says which of the steps 1 .. `step` it has no entry of.
 enum class LastEntry { step, evaluation };
-void cut_to_step(const std::filesystem::path& path, std::int64_t step, LastEntry last);
+std::vector<MissingSteps> cut_to_step(const std::filesystem::path& path, std::int64_t step, LastEntry last);
 
 }  // namespace draftsmith

@@ -82,16 +82,32 @@ void offer_owed(const StartingPoint& start, const TrainedState& state, Checkpoin
                       .awaits_evaluation = true});
 }
 
-// Everything that can fail at the start has not: only now what an older run left is touched.
-void begin_folder(const TrainRequest& request, const RunFolder& folder, const StartingPoint& start,
-                  const std::string& choices) {
+// A log that was cut or moved away goes on, and says so.
+void announce_missing(const std::filesystem::path& log, const std::vector<MissingSteps>& missing,
+                      Recorder& recorder) {
+  if (missing.empty()) return;
+  std::vector<std::string> ranges;
+  for (const MissingSteps& range : missing) {
+    ranges.push_back(range.first == range.last ? fmt::format("{}", range.first)
+                                               : fmt::format("{}..{}", range.first, range.last));
+  }
+  recorder.say(fmt::format(
+      "{}: the log goes on without what was before: it has no entries of step{} {}", log.string(),
+      missing.size() == 1 && missing[0].first == missing[0].last ? "" : "s", fmt::join(ranges, ", ")));
+}
+
+// Everything that can fail at the start has not: only now what an older run left is touched. Says which steps the log
+// lacks.
+std::vector<MissingSteps> begin_folder(const TrainRequest& request, const RunFolder& folder,
+                                       const StartingPoint& start, const std::string& choices) {
   if (request.existing == ExistingFolder::overwrite) empty_run_folder(folder);
   remove_stale_temporaries(folder.path);
   atomic_write_file(folder.config(), std::string(kRunMark) + request.config_text);
   atomic_write_file(folder.choices(), choices);
   make_folders(folder.checkpoints());
   remove_stale_temporaries(folder.checkpoints());
-  cut_to_step(folder.metrics(), start.step, start.owes_evaluation ? LastEntry::step : LastEntry::evaluation);
+  return cut_to_step(folder.metrics(), start.step,
+                     start.owes_evaluation ? LastEntry::step : LastEntry::evaluation);
 }
 
 // A run can end before a divergence has lasted long enough to stop it.
@@ -164,7 +180,7 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
   pipeline.allocate();
   InitialState initial = initial_state(pipeline.table(), inputs, resumed);
   pipeline.set_up(initial.state(), start);
-  begin_folder(request, folder, start, chosen);
+  const std::vector<MissingSteps> missing = begin_folder(request, folder, start, chosen);
   Recorder recorder(LogFile(folder.metrics()), Progress(request.progress(inputs.steps)), [&request] {
     int none = 0;
     request.stop_signal.compare_exchange_strong(none, kStopForLog);
@@ -172,6 +188,7 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
   const RecorderLogSink log(recorder);
   announce(request, recorder, inputs.steps);
   if (resumed) announce_resumed(request, *resumed, recorder);
+  announce_missing(folder.metrics(), missing, recorder);
   CheckpointThread checkpoints({.folder = folder,
                                 .config_text = request.config_text,
                                 .choices_text = chosen,

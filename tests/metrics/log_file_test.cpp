@@ -201,5 +201,19 @@ TEST_F(LogFileTest, AFullDiskIsAnError) {
   }
 }
 
+TEST_F(LogFileTest, CuttingSaysWhichStepsHaveNoEntry) {
+  using Missing = std::vector<MissingSteps>;
+  EXPECT_EQ(cut_to_step(path_, 3, LastEntry::evaluation), (Missing{{1, 3}}));
+  EXPECT_EQ(cut_to_step(path_, 0, LastEntry::evaluation), Missing{});
+  write_steps(4, 6);
+  LogFile(path_).write(EvaluationRecord{.step = 8});  // of no step's entry
+  write_steps(8, 9);
+  EXPECT_EQ(cut_to_step(path_, 12, LastEntry::evaluation), (Missing{{1, 3}, {7, 7}, {10, 12}}));
+  EXPECT_EQ(cut_to_step(path_, 6, LastEntry::step), (Missing{{1, 3}}));
+  std::ofstream{path_};
+  write_steps(1, 6);
+  EXPECT_EQ(cut_to_step(path_, 5, LastEntry::step), Missing{});
+}
+
 }  // namespace
 }  // namespace draftsmith

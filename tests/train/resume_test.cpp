@@ -13,6 +13,7 @@ namespace draftsmith {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::HasSubstr;
 
 // A run that is stopped by a hook as a signal would, once `step` is exchanged.
 void stop_in_step(TinyRun& run, std::int64_t step) {
@@ -108,6 +109,30 @@ TEST(Resume, ChangedDataIsRefused) {
   run.train();
   run.documents = 39;
   expect_error([&] { run.train(ExistingFolder::resume); }, {"training data has changed", "40 documents"});
+}
+
+TEST(Resume, ALogThatLostItsPastIsToldOf) {
+  TinyRun run;
+  run.config.train.steps = 8;
+  stop_in_step(run, 4);
+  run.train();
+  const auto resume_until = [&](std::int64_t step) {
+    stop_in_step(run, step);
+    run.stop_signal = 0;
+    run.train(ExistingFolder::resume);
+  };
+  resume_until(5);
+  EXPECT_EQ(run.said().find("no entries"), std::string::npos);
+  std::string log = read_text_file(run.folder().metrics());
+  for (int line = 0; line < 2; ++line) log.erase(0, log.find('\n') + 1);
+  atomic_write_file(run.folder().metrics(), log);
+  resume_until(6);
+  EXPECT_THAT(run.said(),
+              HasSubstr(run.folder().metrics().string() +
+                        ": the log goes on without what was before: it has no entries of steps 1..2\n"));
+  fs::remove(run.folder().metrics());
+  resume_until(7);
+  EXPECT_THAT(run.said(), HasSubstr("it has no entries of steps 1..6\n"));
 }
 
 TEST(Resume, ACompleteRunHasNothingLeftToDo) {
