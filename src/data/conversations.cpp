@@ -175,7 +175,8 @@ class LineReader {
     return {.ids = std::move(tokens.ids),
             .loss_mask = std::move(tokens.loss_mask),
             .id = label_of(line, "id", place),
-            .domain = label_of(line, "domain", "")};
+            .domain = label_of(line, "domain", ""),
+            .line = number};
   }
 
  private:

@@ -49,6 +49,7 @@ void Corpus::append(Document document, std::int64_t max_tokens) {
   offsets_.push_back(static_cast<std::int64_t>(ids_.size()));
   names_.push_back(std::move(document.id));
   domain_indices_.push_back(domain_index(document.domain));
+  lines_.push_back(document.line);
 }
 
 void Corpus::require_usable(const std::string& name) const {
@@ -71,7 +72,8 @@ DocumentView Corpus::operator[](std::int64_t index) const {
   return {.ids = std::span(ids_).subspan(begin, count),
           .loss_mask = std::span(loss_mask_).subspan(begin, count),
           .id = names_[index],
-          .domain = domains_[domain_indices_[index]]};
+          .domain = domains_[domain_indices_[index]],
+          .line = lines_[index]};
 }
 
 std::int32_t Corpus::domain_index(const std::string& domain) {

@@ -16,6 +16,7 @@ struct DocumentView {
   std::span<const std::uint8_t> loss_mask;  // [ids]: 1 where the token is supervised
   std::string_view id;                      // the data set's own name for it, or "FILE:LINE"
   std::string_view domain;                  // empty when the data set gives none
+  std::int64_t line = 0;                    // of the data set's file
 
   // The last answer is the last run of supervised tokens (cut by truncation, perhaps); its prompt is all
   // before it and ends with the generation prompt.
@@ -43,6 +44,7 @@ class Corpus {
     std::vector<std::uint8_t> loss_mask;
     std::string id;
     std::string domain;
+    std::int64_t line = 0;
   };
 
   // Cuts the document to `max_tokens`, then keeps it if two adjacent tokens are supervised; either way it is
@@ -66,6 +68,7 @@ class Corpus {
   std::vector<std::int64_t> offsets_{0};  // [documents + 1]
   std::vector<std::string> names_;
   std::vector<std::int32_t> domain_indices_;
+  std::vector<std::int64_t> lines_;
   std::vector<std::string> domains_;
   CorpusCounts counts_;
 };

@@ -46,4 +46,25 @@ std::int32_t choose_mask_token(const MaskTokenChoice& choice) {
   return static_cast<std::int32_t>(*id);
 }
 
+std::string mask_token_warning(const Corpus& corpus, const std::filesystem::path& file,
+                               std::int32_t mask_token) {
+  std::int64_t first_line = 0, tokens = 0, documents = 0;
+  for (std::int64_t i = 0; i < corpus.size(); ++i) {
+    const DocumentView document = corpus[i];
+    const auto found = std::count(document.ids.begin(), document.ids.end(), mask_token);
+    if (found == 0) continue;
+    if (documents == 0) first_line = document.line;
+    tokens += found;
+    ++documents;
+  }
+  if (documents == 0) return "";
+  return file.string() + ":" + std::to_string(first_line) + ": the data holds the drafter's mask token, " +
+         std::to_string(mask_token) + ", here for the first time and " + std::to_string(tokens) +
+         (tokens == 1 ? " time" : " times") + " in all, in " + std::to_string(documents) +
+         (documents == 1 ? " document" : " documents") +
+         ": a drafter cannot tell it from a slot that it is to fill. Take it out, or set "
+         "drafter.mask_token_id to a "
+         "row that the data never holds";
+}
+
 }  // namespace draftsmith

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
+#include <string>
 
+#include "data/corpus.h"
 #include "data/tokenizer.h"
 
 namespace draftsmith {
@@ -21,5 +24,10 @@ struct MaskTokenChoice {
 // The configured id, else the tokenizer's mask token. Throws Error when there is neither, when the id is
 // outside the table, and when it is a pad, eos, bos or stop token; the message names up to three unused rows.
 std::int32_t choose_mask_token(const MaskTokenChoice& choice);
+
+// What to say of data that holds the mask token: the line of the first one in `file`, of which the corpus was read, how
+// many there are, and what to do. Empty: it holds none.
+std::string mask_token_warning(const Corpus& corpus, const std::filesystem::path& file,
+                               std::int32_t mask_token);
 
 }  // namespace draftsmith

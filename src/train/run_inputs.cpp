@@ -1,7 +1,9 @@
 #include "train/run_inputs.h"
 
+#include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "data/conversations.h"
 #include "data/hf_config.h"
 #include "data/mask_token.h"
@@ -41,6 +43,8 @@ RunInputs load_run_inputs(const RunConfig& config) {
                                .max_tokens = config.data.max_length});
   };
   inputs.train = read(config.data.train);
+  const std::string warning = mask_token_warning(inputs.train, config.data.train, mask);
+  if (!warning.empty()) log_warning(warning);
   if (!config.data.eval.empty()) inputs.evaluation = read(config.data.eval);
   return inputs;
 }

@@ -179,6 +179,18 @@ TEST(SpoiltRun, AnExportThatWasDamagedOrMixedIsRefusedBeforeDecoding) {
   for (const char* command : {"generate", "eval"}) EXPECT_EQ(decode(command).code, kExitDone);
 }
 
+TEST(SpoiltRun, TheMaskTokenInTheDataIsWarnedOf) {
+  const Scene scene;
+  ASSERT_EQ(type({"train", run_yaml(scene)}).err.find("mask token, "), std::string::npos);
+  scene.data(R"({"text": "fill nothing"})"
+             "\n"
+             R"({"text": "fill <|MASK|> and <|MASK|>", "id": "a name"})");
+  const Outcome outcome = type({"train", run_yaml(scene), "--overwrite"});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("data.jsonl:2: the data holds the drafter's mask token, 4095"),
+                                 HasSubstr("2 times in all, in 1 document")));
+}
+
 TEST(SpoiltRun, PlanChecksTheDrafterToBeginWith) {
   const Scene scene;
   ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);

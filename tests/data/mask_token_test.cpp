@@ -51,5 +51,25 @@ TEST_F(MaskToken, IsARowOfTheTableThatTextDoesNotNeed) {
                {"the tokenizer's mask token 4095 is outside"});
 }
 
+TEST_F(MaskToken, InTheDataIsWarnedOfOnceWithTheFirstLineAndTheirNumber) {
+  Corpus corpus;
+  const auto add = [&](std::vector<std::int32_t> ids, std::int64_t line) {
+    const std::vector<std::uint8_t> mask(ids.size(), 1);
+    corpus.append({.ids = std::move(ids), .loss_mask = mask, .id = "named", .line = line}, 4);
+  };
+  add({1, 2}, 1);
+  add({1, 2, 3, 4, 258}, 2);  // the mask token is cut off
+  EXPECT_EQ(mask_token_warning(corpus, "data.jsonl", 258), "");
+  add({258, 2, 258}, 7);
+  EXPECT_THAT(mask_token_warning(corpus, "data.jsonl", 258),
+              testing::AllOf(testing::StartsWith("data.jsonl:7: "), testing::HasSubstr("mask token, 258"),
+                             testing::HasSubstr("2 times in all, in 1 document:")));
+  add({2, 258}, 9);
+  EXPECT_THAT(mask_token_warning(corpus, "data.jsonl", 258),
+              testing::AllOf(testing::StartsWith("data.jsonl:7: "),
+                             testing::HasSubstr("3 times in all, in 2 documents:"),
+                             testing::HasSubstr("drafter.mask_token_id")));
+}
+
 }  // namespace
 }  // namespace draftsmith
