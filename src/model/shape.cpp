@@ -1,5 +1,6 @@
 #include "model/shape.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -41,22 +42,39 @@ void check_sliding(const DrafterShape& shape) {
               shape.sliding_window, shape.block_size));
 }
 
-}  // namespace
-
-std::vector<std::int64_t> default_taps(std::int64_t target_layers, std::int64_t count) {
-  if (count == 1) return {target_layers / 2};
-  std::vector<std::int64_t> taps;
-  const double start = 1, end = static_cast<double>(target_layers - 3);
+// Rounded half to even, on the double value.
+std::vector<std::int64_t> spread_evenly(std::int64_t first, std::int64_t last, std::int64_t count) {
+  std::vector<std::int64_t> layers;
+  const auto start = static_cast<double>(first), end = static_cast<double>(last);
   for (std::int64_t i = 0; i < count; ++i) {
     const double at = start + static_cast<double>(i) * (end - start) / static_cast<double>(count - 1);
     const double floor = std::floor(at);
     const bool half = at - floor == 0.5;
     const bool down = half && std::fmod(floor, 2.0) == 0.0;
-    taps.push_back(static_cast<std::int64_t>(down ? floor : std::floor(at + 0.5)));
+    layers.push_back(static_cast<std::int64_t>(down ? floor : std::floor(at + 0.5)));
   }
-  return taps;
+  return layers;
 }
 
+}  // namespace
+
+std::vector<std::int64_t> default_taps(std::int64_t target_layers, std::int64_t count) {
+  const std::int64_t last = target_layers - 2;
+  require(
+      last >= 0,
+      fmt::format("the target has {} layer, and its last one cannot be tapped; a drafter needs a target of "
+                  "at least 2",
+                  target_layers));
+  if (count == 1) return {std::min(target_layers / 2, last)};
+  if (count <= target_layers - 3) return spread_evenly(1, target_layers - 3, count);
+  if (count <= last + 1) return spread_evenly(0, last, count);
+  std::vector<std::int64_t> all;
+  for (std::int64_t layer = 0; layer <= last; ++layer) all.push_back(layer);
+  throw Error(fmt::format(
+      "the target has {} layers of which {} can be tapped, fewer than the {} of drafter.layers, and "
+      "by default each has a tap of its own; set drafter.taps to [{}], or to some of them",
+      target_layers, all.size(), count, fmt::join(all, ", ")));
+}
 void check_drafter_shape(const DrafterShape& shape) {
   require(shape.layers >= 1, fmt::format("drafter.layers is {}; expected at least 1", shape.layers));
   require(

@@ -86,8 +86,8 @@ struct DrafterShape {
 };
 
 // The published rule for tapped layers: count 1 gives the middle one, more are spread evenly over 1 .. layers
-// - 3, rounded half to even as Python does (docs/dflash.md, "Taps"). Small targets give
-// duplicates: those are left to check_drafter_shape().
+// - 3, rounded half to even as Python does (docs/dflash.md, "Taps"). Where a small target has too few layers for that,
+// they are spread over all that can be tapped, 0 .. layers - 2. Throws Error when those are fewer than `count`.
 std::vector<std::int64_t> default_taps(std::int64_t target_layers, std::int64_t count);
 
 // Why a drafter's rope is not scaled as Llama 3's is.

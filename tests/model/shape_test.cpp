@@ -1,5 +1,8 @@
 #include "model/shape.h"
 
+#include <algorithm>
+#include <functional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,6 +34,31 @@ TEST(DefaultTaps, FollowThePublishedRule) {
   EXPECT_THAT(default_taps(36, 1), ElementsAre(18));
 }
 
+// Each layer once, and never the last.
+TEST(DefaultTaps, OfASmallTargetAreDistinct) {
+  EXPECT_THAT(default_taps(6, 3), ElementsAre(1, 2, 3));  // the rule as it is
+  EXPECT_THAT(default_taps(6, 4), ElementsAre(0, 1, 3, 4));
+  EXPECT_THAT(default_taps(6, 5), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(default_taps(4, 2), ElementsAre(0, 2));
+  EXPECT_THAT(default_taps(4, 3), ElementsAre(0, 1, 2));
+  EXPECT_THAT(default_taps(2, 1), ElementsAre(0));
+  for (std::int64_t layers = 2; layers <= 40; ++layers) {
+    for (std::int64_t count = 1; count < layers; ++count) {
+      const std::vector<std::int64_t> taps = default_taps(layers, count);
+      ASSERT_EQ(std::ssize(taps), count) << layers;
+      EXPECT_GE(taps.front(), 0);
+      EXPECT_LE(taps.back(), layers - 2) << layers << " layers, " << count << " taps";
+      EXPECT_EQ(std::adjacent_find(taps.begin(), taps.end(), std::greater_equal<>()), taps.end())
+          << layers << " layers, " << count << " taps";
+    }
+  }
+}
+
+TEST(DefaultTaps, OfTooFewLayersAreRefusedWithThoseToName) {
+  EXPECT_THAT([] { default_taps(4, 5); }, ThrowsMessage<Error>(HasSubstr("set drafter.taps to [0, 1, 2]")));
+  EXPECT_THAT([] { default_taps(1, 1); }, ThrowsMessage<Error>(HasSubstr("the target has 1 layer")));
+}
+
 DrafterShape valid() {
   return {.layers = 2,
           .width = 32,
@@ -59,10 +87,9 @@ TEST(CheckDrafterShape, RefusesTheLastLayerAsATap) {
   expect_refused(shape, "strictly increasing layers within 0..4");
 }
 
-TEST(CheckDrafterShape, RefusesTheDuplicatesThatTheRuleGivesForATinyTarget) {
+TEST(CheckDrafterShape, RefusesTapsThatRepeat) {
   DrafterShape shape = valid();
-  shape.target_layers = 4;
-  shape.taps = default_taps(4, 3);
+  shape.taps = {1, 1};
   expect_refused(shape, "Set drafter.taps explicitly");
 }
 

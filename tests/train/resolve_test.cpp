@@ -51,8 +51,10 @@ TEST(ResolveDrafter, WhatIsSetWins) {
   EXPECT_EQ(shape.mask_token_id, 7);
 }
 
-TEST(ResolveDrafter, DuplicateTapsOfATinyTargetAskForExplicitOnes) {
-  expect_error([] { resolve_drafter({.layers = 3}, tiny_target(), 95); }, {"taps", "explicitly"});
+TEST(ResolveDrafter, TapsOfATinyTargetAreDistinctOrAskedFor) {
+  EXPECT_EQ(resolve_drafter({.layers = 3}, tiny_target(), 95).taps, (std::vector<std::int64_t>{0, 1, 2}));
+  expect_error([] { resolve_drafter({.layers = 4}, tiny_target(), 95); }, {"set drafter.taps to [0, 1, 2]"});
+  EXPECT_EQ(resolve_drafter({.layers = 4, .taps = {0, 2}}, tiny_target(), 95).layers, 4);
 }
 
 TEST(ResolveShapes, DocumentsBeyondTheTargetsPositionsAreRefused) {
