@@ -202,6 +202,16 @@ class LineReader {
   std::int64_t kind_line_ = 0;
 };
 
+[[noreturn]] void refuse_empty(const std::filesystem::path& file, std::int64_t lines) {
+  const std::string found = lines == 0   ? "an empty file"
+                            : lines == 1 ? "one line, which is blank"
+                                         : fmt::format("{} lines, all of them blank", lines);
+  throw Error(
+      fmt::format("{}:1: expected lines of JSON with \"messages\", \"text\", or \"input_ids\" and "
+                  "\"loss_mask\", found {}",
+                  file.string(), found));
+}
+
 }  // namespace
 
 Corpus read_conversations(const ConversationSource& source) {
@@ -214,7 +224,8 @@ Corpus read_conversations(const ConversationSource& source) {
   Corpus corpus;
   LineReader reader(source);
   std::string line;
-  for (std::int64_t number = 1; std::getline(stream, line); ++number) {
+  std::int64_t number = 1;
+  for (; std::getline(stream, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     const std::string place = source.file.string() + ":" + std::to_string(number);
     try {
@@ -224,6 +235,7 @@ Corpus read_conversations(const ConversationSource& source) {
     }
   }
   if (stream.bad()) throw Error(source.file.string() + ": reading failed");
+  if (corpus.counts().read == 0) refuse_empty(source.file, number - 1);
   corpus.require_usable(source.file.string());
   return corpus;
 }

@@ -149,7 +149,10 @@ std::vector<BadInput> data_lines() {
          s.data(R"({"messages": [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]})");
        },
        {"data.jsonl", "no usable conversation: of 1 read"}},
-      {"EmptyFile", [](const Scene& s) { s.data(""); }, {"data.jsonl", "of 0 read"}},
+      {"EmptyFile", [](const Scene& s) { s.data(""); }, {"data.jsonl:1: ", "found an empty file"}},
+      {"BlankLines",
+       [](const Scene& s) { s.data(" \n\r\n\n"); },
+       {"data.jsonl:1: ", "3 lines, all of them blank"}},
       {"TokenOutsideTheTable",
        [](const Scene& s) { s.data(R"({"input_ids": [1, 9000], "loss_mask": [0, 1]})"); },
        {"data.jsonl:1: ", "9000"}},

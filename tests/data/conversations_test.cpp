@@ -264,7 +264,7 @@ TEST_F(Conversations, TokensOutsideTheTableAreNamed) {
 }
 
 TEST_F(Conversations, RefusesADataSetWithNothingUsable) {
-  expect_error([&] { read(""); }, {"data.jsonl", "no usable conversation: of 0 read"});
+  expect_error([&] { read(""); }, {"data.jsonl:1: expected lines of JSON", "found an empty file"});
   expect_error([&] { read(kGood, 5); },
                {"data.jsonl", "of 1 read, 1 have fewer than two adjacent supervised", "1 were truncated"});
   expect_error(
