@@ -158,7 +158,8 @@ std::vector<Option> train_options() {
           "train.compute", "type of weights and activations; auto: bf16 with AVX-512-BF16, else float32",
           [](auto& run) -> auto& { return run.train.compute; }),
       declare(
-          "train.loss.type", "decayed cross-entropy, or D-PACE",
+          "train.loss.type",
+          "decayed cross-entropy, or D-PACE, whose loss is a sum over a document's blocks, tens or more",
           [](auto& run) -> auto& { return run.train.loss.type; }),
       real(
           "train.loss.gamma", {0, kLarge}, "decay over offsets; 0: none; auto: by block size (16: 7, 8: 4)",
