@@ -1,6 +1,8 @@
 // What the bits of attention depend on: not the threads, the plan, the rows and documents beside a row, and nothing that
 // it cannot see.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -51,6 +53,26 @@ TEST(AttentionBitsTest, NothingBeyondTheAnchorIsRead) {
     EXPECT_EQ(poisoned.grad_context_key.matrix()(66, column), 0.0f);
     EXPECT_EQ(poisoned.grad_block_value.matrix()(13, column), 0.0f);
   }
+}
+
+// A row whose scores are not finite must not look like one that sees nothing.
+template <typename T>
+void expect_nan_to_reach_its_own_row_only() {
+  constexpr std::int64_t kRow = 5;  // of the block at anchor 9
+  Operands<T> run(blocks_of({"", 2, 1, 64, 4, false, {40}, {{0, 9, 30}}}));
+  run.query.matrix()(kRow, 64) = T(std::numeric_limits<float>::quiet_NaN());  // of the second head
+  run.forward();
+  for (std::int64_t row = 0; row < run.at.rows(); ++row) {
+    for (std::int64_t column = 0; column < 128; ++column) {
+      const bool finite = std::isfinite(static_cast<float>(run.output.matrix()(row, column)));
+      EXPECT_EQ(finite, row != kRow || column < 64) << "row " << row << ", column " << column;
+    }
+  }
+}
+
+TEST(AttentionBitsTest, ANanInAQueryReachesItsOwnRowOnly) {
+  expect_nan_to_reach_its_own_row_only<float>();
+  expect_nan_to_reach_its_own_row_only<bf16>();
 }
 
 // The bits of launches with a plan of their own, however many launches share one.
