@@ -27,7 +27,7 @@ constexpr std::array kNames = {"products forward",
                                "swiglu backward",
                                "loss forward",
                                "loss backward",
-                               "rows copied, gathered, scattered",
+                               "rows copied and gathered",
                                "memory zeroed",
                                "sums",
                                "update",
@@ -57,7 +57,6 @@ Kernels<T> wrapped(const Kernels<T>& plain) {
   };
   wrap<&K::copy_rows, Kind::moved_rows>(table);
   wrap<&K::gather_rows, Kind::moved_rows>(table);
-  wrap<&K::scatter_rows, Kind::moved_rows>(table);
   wrap<&K::fill_zero, Kind::zeroed>(table);
   wrap<&K::rmsnorm_forward, Kind::norm_forward>(table);
   wrap<&K::rmsnorm_backward, Kind::norm_backward>(table);

@@ -62,7 +62,8 @@ class DeviceDecoder final : public Decoder {
   std::int64_t capacity() const { return round_up(settings_.longest + block_size(), settings_.prefill_rows); }
   std::int64_t rows() const { return std::max(settings_.prefill_rows, block_size()); }
   BatchBudget block_budget() const {
-    return {.context_tokens = 0, .blocks = 1, .block_size = block_size(), .loss_chunk_rows = block_size()};
+    return {
+        .context_tokens = 0, .blocks = 1, .block_size = block_size(), .loss_chunk_rows = block_size() - 1};
   }
   DecoderMemory<T> carve(Carver& carver, std::int64_t product_scratch_bytes) const;
   HostSide carve_host(Carver& carver) const;
@@ -180,10 +181,7 @@ void DeviceDecoder<T>::load(const DecoderModels& models) {
   drafter.upload();
   fill_rope(stream, models.target.rope, models.target.head_dim, memory_.target_rope);
   fill_rope(stream, models.drafter.rope, models.drafter.head_dim, memory_.drafter_rope);
-  for (std::int64_t slot = 0; slot < block_size(); ++slot) {
-    host_.inputs.block.draft_tokens[slot] = narrow<std::int32_t>(models.drafter.mask_token_id);
-    host_.inputs.block.context_begin[slot] = 0;
-  }
+  write_block(host_.inputs.block, models.drafter, 0, 0);
   send_inputs();
 }
 
@@ -280,9 +278,8 @@ void DeviceDecoder<T>::launch_draft() {
   drafter_.blocks_forward(launch_, drafter_weights_, memory_.drafter_rope.table(),
                           memory_.target.tables.embedding, memory_.inputs.block, memory_.activations);
   const Matrix<float> logits = memory_.logits.slice_rows(0, block_size() - 1);
-  launch_(Matmul<T, float>{.left = memory_.activations.output.slice_rows(1, block_size() - 1),
-                           .right = memory_.target.tables.head,
-                           .output = logits});
+  launch_(Matmul<T, float>{
+      .left = memory_.activations.last.output, .right = memory_.target.tables.head, .output = logits});
   choose(logits);
 }
 
@@ -327,15 +324,7 @@ template <typename T>
 void DeviceDecoder<T>::draft(std::int32_t last, std::span<std::int32_t> proposals) {
   DRAFTSMITH_CHECK(memory_.cache.context_length() == length(), "the drafter has seen the whole sequence");
   DRAFTSMITH_CHECK(static_cast<std::int64_t>(proposals.size()) == block_size() - 1, "a proposal a slot");
-  const std::int64_t start = length(), window = drafter_.shape().sliding_window;
-  const MicroBatch& block = host_.inputs.block;
-  block.draft_tokens[0] = last;
-  for (std::int64_t slot = 0; slot < block_size(); ++slot) {
-    const std::int64_t sliding_begin = std::max<std::int64_t>(0, start + slot - (window - 1));
-    block.draft_positions[slot] = narrow<std::int32_t>(start + slot);
-    block.sliding_begin[slot] = narrow<std::int32_t>(sliding_begin);
-    block.context_end[slot] = narrow<std::int32_t>(start);
-  }
+  write_block(host_.inputs.block, drafter_.shape(), last, length());
   send_inputs();
   launch_draft();
   receive_choices(proposals);

@@ -1,4 +1,4 @@
-// Moving rows: copies between strided matrices, lookups by index, and their inverse.
+// Moving rows: copies between strided matrices and lookups by index.
 #pragma once
 
 #include <cstddef>
@@ -36,15 +36,6 @@ struct GatherRows {
   Matrix<const T> table;             // [entries, width]
   Vector<const std::int32_t> index;  // [rows]
   Matrix<T> output;                  // [rows, width]
-};
-
-// output[index[i]] = input[i] for index[i] >= 0; other rows of the output keep their values. Indices are
-// distinct.
-template <typename T>
-struct ScatterRows {
-  Matrix<const T> input;             // [rows, width]
-  Vector<const std::int32_t> index;  // [rows]
-  Matrix<T> output;                  // [entries, width]
 };
 
 }  // namespace draftsmith

@@ -47,7 +47,6 @@ struct Kernels {
   Launch<CopyRows<T>> copy_rows = nullptr;
   Launch<FillZero> fill_zero = nullptr;
   Launch<GatherRows<T>> gather_rows = nullptr;
-  Launch<ScatterRows<T>> scatter_rows = nullptr;
   Launch<SpreadBlockRows<T>> spread_block_rows = nullptr;
   Launch<FoldBlockRows<T>> fold_block_rows = nullptr;
   Launch<RmsNormForward<T>> rmsnorm_forward = nullptr;

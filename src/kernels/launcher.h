@@ -63,7 +63,6 @@ class Launcher {
   void operator()(const CopyRows<T>& arguments) { run(kernels_.copy_rows, arguments); }
   void operator()(const FillZero& arguments) { run(kernels_.fill_zero, arguments); }
   void operator()(const GatherRows<T>& arguments) { run(kernels_.gather_rows, arguments); }
-  void operator()(const ScatterRows<T>& arguments) { run(kernels_.scatter_rows, arguments); }
   void operator()(const SpreadBlockRows<T>& arguments) { run(kernels_.spread_block_rows, arguments); }
   void operator()(const FoldBlockRows<T>& arguments) {
     run(kernels_.fold_block_rows, kernels_.fold_block_rows_scratch, arguments);

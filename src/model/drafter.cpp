@@ -1,5 +1,7 @@
 #include "model/drafter.h"
 
+#include <algorithm>
+
 #include "model/linear.h"
 
 namespace draftsmith {
@@ -57,28 +59,33 @@ std::vector<Vector<std::byte>> carve_drafter_plans(Carver& carver, const Launche
 template <typename T>
 DrafterActivations<T> carve_drafter_activations(Carver& carver, const DrafterShape& shape,
                                                 const BatchBudget& budget, Recompute recompute) {
-  const std::int64_t rows = budget.draft_rows();
+  const std::int64_t rows = budget.draft_rows(), loss_rows = budget.loss_rows();
   DrafterActivations<T> activations{.context = carve_drafter_context<T>(carver, shape, budget.context_tokens),
                                     .first = carve_distinct_rows<T>(carver, shape, budget.blocks)};
+  // Layers that are recomputed take turns with one's memory.
+  const bool recomputed = recompute == Recompute::layer;
+  const LayerSaved<T> shared =
+      recomputed ? carve_layer_saved<T>(carver, shape, rows, std::max(rows, loss_rows)) : LayerSaved<T>{};
   for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    const bool shares = recompute == Recompute::layer && layer > 0;
-    activations.layers.push_back(shares ? activations.layers.front()
-                                        : carve_layer_saved<T>(carver, shape, rows));
-    if (shares) activations.layers.back().input = carver.matrix<T>(rows, shape.width);
+    const std::int64_t tail_rows = layer + 1 == shape.layers ? loss_rows : rows;
+    LayerSaved<T> saved = recomputed ? shared : carve_layer_saved<T>(carver, shape, rows, tail_rows);
+    if (recomputed && layer > 0) saved.input = carver.matrix<T>(rows, shape.width);
+    saved.tail = saved.tail.first(tail_rows);
+    activations.layers.push_back(saved);
   }
-  activations.last_sum = carver.matrix<T>(rows, shape.width);
-  activations.last_inverse_rms = carver.vector<float>(rows);
-  activations.output = carver.matrix<T>(rows, shape.width);
+  activations.last = carve_last_rows<T>(carver, shape, loss_rows);
   return activations;
 }
 
 template <typename T>
 DrafterGradients<T> carve_drafter_gradients(Carver& carver, const DrafterShape& shape,
                                             const BatchBudget& budget) {
-  const std::int64_t rows = budget.draft_rows(), context = budget.context_tokens;
-  return {.output = carver.matrix<T>(rows, shape.width),
+  const std::int64_t rows = budget.draft_rows(), loss_rows = budget.loss_rows(),
+                     context = budget.context_tokens;
+  return {.output = carver.matrix<T>(loss_rows, shape.width),
+          .last_attention = carver.matrix<T>(loss_rows, shape.query_width()),
           .residual = carver.matrix<T>(rows, shape.width),
-          .layer = carve_layer_scratch<T>(carver, shape, rows),
+          .layer = carve_layer_scratch<T>(carver, shape, rows, loss_rows),
           .first = carve_distinct_rows<T>(carver, shape, budget.blocks),
           .keys = carver.matrix<T>(context, shape.layers * shape.kv_width()),
           .key_value = carver.matrix<T>(context, shape.layers * 2 * shape.kv_width()),
@@ -136,18 +143,21 @@ void Drafter<T>::blocks_forward(Launcher<T>& launch, const DrafterWeights<const 
   prepare_attention(launch, batch, activations.context);
   launch(GatherRows<T>{.table = embedding, .index = batch.draft_tokens, .output = layers[0].input});
   for (std::int64_t i = 0; i < shape_.layers; ++i) {
+    const DrafterLayer<T> layer(shape_, i);
     const LayerContext<T> context = layer_context(shape_, activations.context, i);
     enter_layer(launch, weights, i, activations);
-    DrafterLayer<T>(shape_, i).forward(launch, weights.layers[i], rope, context, batch, layers[i]);
-    const bool last = i + 1 == shape_.layers;
-    launch(RmsNormForward<T>{
-        .input = layers[i].middle,
-        .addend = layers[i].projected,
-        .sum = last ? activations.last_sum : layers[i + 1].input,
-        .weight = last ? weights.norm : weights.layers[i + 1].input_norm,
-        .output = last ? activations.output : layers[i + 1].normed,
-        .inverse_rms = last ? activations.last_inverse_rms : layers[i + 1].input_inverse_rms,
-        .epsilon = shape_.epsilon});
+    if (i + 1 == shape_.layers) {
+      layer.attend(launch, weights.layers[i], rope, context, batch, layers[i]);
+      return LastLayerTail<T>(shape_).forward(launch, weights, batch, layers[i], activations.last);
+    }
+    layer.forward(launch, weights.layers[i], rope, context, batch, layers[i]);
+    launch(RmsNormForward<T>{.input = layers[i].tail.middle,
+                             .addend = layers[i].tail.projected,
+                             .sum = layers[i + 1].input,
+                             .weight = weights.layers[i + 1].input_norm,
+                             .output = layers[i + 1].normed,
+                             .inverse_rms = layers[i + 1].input_inverse_rms,
+                             .epsilon = shape_.epsilon});
   }
 }
 
@@ -161,19 +171,24 @@ void Drafter<T>::backward(Launcher<T>& launch, const DrafterBackward<T>& pass) c
 template <typename T>
 void Drafter<T>::backward_segment(Launcher<T>& launch, const DrafterBackward<T>& pass,
                                   std::int64_t segment) const {
-  if (segment == 0) norm_backward(launch, pass);
   if (segment == shape_.layers) return context_backward(launch, pass);
   layer_backward(launch, pass, shape_.layers - 1 - segment);
 }
 
+// From the gradient of y to those of the last layer's attention and x.
 template <typename T>
-void Drafter<T>::norm_backward(Launcher<T>& launch, const DrafterBackward<T>& pass) const {
-  launch(RmsNormBackward<T>{.sum = pass.activations.last_sum,
-                            .weight = pass.weights.norm,
-                            .inverse_rms = pass.activations.last_inverse_rms,
-                            .grad_output = pass.gradients.output,
-                            .grad_sum = pass.gradients.residual,
-                            .grad_weight = pass.weight_gradients.norm});
+void Drafter<T>::last_tail_backward(Launcher<T>& launch, const DrafterBackward<T>& pass) const {
+  const DrafterGradients<T>& gradients = pass.gradients;
+  LastLayerTail<T>(shape_).backward(
+      launch, {.weights = pass.weights,
+               .batch = pass.batch,
+               .saved = pass.activations.layers.back(),
+               .rows = pass.activations.last,
+               .scratch = gradients.layer.tail,
+               .row_gradients = {.attention = gradients.last_attention, .residual = gradients.output},
+               .gradients = {.attention = gradients.layer.attention, .residual = gradients.residual},
+               .weight_gradients = pass.weight_gradients,
+               .write = pass.write});
 }
 
 template <typename T>
@@ -185,7 +200,8 @@ void Drafter<T>::layer_backward(Launcher<T>& launch, const DrafterBackward<T>& p
   const LayerContext<T> context = layer_context(shape_, pass.activations.context, index);
   const LayerWeights<const T>& weights = pass.weights.layers[index];
   const LayerSaved<T>& saved = pass.activations.layers[index];
-  if (recompute_ == Recompute::layer && index + 1 < shape_.layers) {  // the last layer's are still there
+  const bool last = index + 1 == shape_.layers;
+  if (recompute_ == Recompute::layer && !last) {  // the last layer's are still there
     if (index > 0) norm_entry(launch, weights, saved.entry(), shape_.epsilon);
     enter_layer(launch, pass.weights, index, pass.activations);
     layer.forward(launch, weights, pass.rope, context, pass.batch, saved);
@@ -193,8 +209,15 @@ void Drafter<T>::layer_backward(Launcher<T>& launch, const DrafterBackward<T>& p
   const typename DrafterLayer<T>::ContextGradient context_gradient{
       .keys = gradients.keys.slice_columns(index * kv, kv),
       .values = gradients.key_value.slice_columns(index * 2 * kv + kv, kv)};
-  layer.backward(launch, weights, pass.rope, context, pass.batch, saved, gradients.layer, gradients.residual,
-                 context_gradient, pass.weight_gradients.layers[index], pass.write);
+  const LayerWeights<float>& weight_gradients = pass.weight_gradients.layers[index];
+  if (last) {
+    last_tail_backward(launch, pass);
+    layer.attend_backward(launch, weights, pass.rope, context, pass.batch, saved, gradients.layer,
+                          context_gradient, weight_gradients);
+  } else {
+    layer.backward(launch, weights, pass.rope, context, pass.batch, saved, gradients.layer,
+                   gradients.residual, context_gradient, weight_gradients, pass.write);
+  }
   if (index > 0) {
     const LayerScratch<T>& scratch = gradients.layer;
     entry_backward<T>(launch, {.weights = weights,
@@ -204,11 +227,11 @@ void Drafter<T>::layer_backward(Launcher<T>& launch, const DrafterBackward<T>& p
                                              .query = scratch.query,
                                              .key_value = scratch.key_value},
                                .grad_residual = gradients.residual,
-                               .weight_gradients = pass.weight_gradients.layers[index],
+                               .weight_gradients = weight_gradients,
                                .write = pass.write});
   } else {
     FirstLayerEntry<T>(shape_).backward(launch, weights, gradients.layer, pass.activations.first,
-                                        gradients.first, pass.weight_gradients.layers[0], pass.write);
+                                        gradients.first, weight_gradients, pass.write);
   }
 }
 

@@ -1,9 +1,9 @@
 // The drafter: context features -> keys and values of every layer; draft blocks -> hidden states after the
-// final norm.
+// final norm, of the rows of the loss.
 //   c = hidden_norm(fc features)                      [context_tokens, width], the same for every layer
 //   x = embedding[draft_tokens]                       [draft_rows, width]
 //   per layer (layer.h):  x += attention(input_norm(x), c),  x += mlp(post_attention_norm(x))
-//   y = norm(x)
+//   y = norm(x)                                       [loss_rows, width], in the head's order (last_layer.h)
 // DFlash, arXiv 2602.06036, section 3. Forward, then backward, in the order of the step.
 #pragma once
 
@@ -13,6 +13,7 @@
 
 #include "kernels/launcher.h"
 #include "model/first_layer.h"
+#include "model/last_layer.h"
 #include "model/layer.h"
 #include "model/micro_batch.h"
 #include "model/rope.h"
@@ -52,9 +53,7 @@ struct DrafterActivations {
   DrafterContext<T> context;
   EntryRows<T> first;  // of the first layer's entry
   std::vector<LayerSaved<T>> layers;
-  Matrix<T> last_sum;              // [draft_rows, width]: x after the last layer
-  Vector<float> last_inverse_rms;  // [draft_rows]
-  Matrix<T> output;                // [draft_rows, width]: y
+  LastRows<T> last;  // of the last layer's end, the output among them
 };
 template <typename T>
 DrafterActivations<T> carve_drafter_activations(Carver& carver, const DrafterShape& shape,
@@ -63,8 +62,9 @@ DrafterActivations<T> carve_drafter_activations(Carver& carver, const DrafterSha
 // Gradients that live within one backward pass.
 template <typename T>
 struct DrafterGradients {
-  Matrix<T> output;    // [draft_rows, width]: gradient of y, made by the loss
-  Matrix<T> residual;  // [draft_rows, width]
+  Matrix<T> output;  // [loss_rows, width]: gradient of y, made by the loss; backward works in its place
+  Matrix<T> last_attention;  // [loss_rows, query_width]
+  Matrix<T> residual;        // [draft_rows, width]
   LayerScratch<T> layer;
   EntryRows<T> first;   // of the first layer's entry
   Matrix<T> keys;       // [context, layers * kv_width]
@@ -121,8 +121,8 @@ class Drafter {
                    const DrafterActivations<T>& activations) const;
   void prepare_attention(Launcher<T>& launch, const MicroBatch& batch,
                          const DrafterContext<T>& context) const;
-  void norm_backward(Launcher<T>& launch, const DrafterBackward<T>& pass) const;
   void layer_backward(Launcher<T>& launch, const DrafterBackward<T>& pass, std::int64_t index) const;
+  void last_tail_backward(Launcher<T>& launch, const DrafterBackward<T>& pass) const;
   void context_backward(Launcher<T>& launch, const DrafterBackward<T>& pass) const;
 
   const DrafterShape shape_;

@@ -1,12 +1,14 @@
 #include "model/layer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/linear.h"
 
 namespace draftsmith {
 template <typename T>
-LayerSaved<T> carve_layer_saved(Carver& carver, const DrafterShape& shape, std::int64_t rows) {
+LayerSaved<T> carve_layer_saved(Carver& carver, const DrafterShape& shape, std::int64_t rows,
+                                std::int64_t tail_rows) {
   return {.input = carver.matrix<T>(rows, shape.width),
           .input_inverse_rms = carver.vector<float>(rows),
           .normed = carver.matrix<T>(rows, shape.width),
@@ -18,19 +20,15 @@ LayerSaved<T> carve_layer_saved(Carver& carver, const DrafterShape& shape, std::
           .rotated_key = carver.matrix<T>(rows, shape.kv_width()),
           .attention = carver.matrix<T>(rows, shape.query_width()),
           .log_sum_exp = carver.matrix<float>(rows, shape.query_heads),
-          .middle = carver.matrix<T>(rows, shape.width),
-          .middle_inverse_rms = carver.vector<float>(rows),
-          .middle_normed = carver.matrix<T>(rows, shape.width),
-          .gate_up = carver.matrix<T>(rows, 2 * shape.intermediate),
-          .activated = carver.matrix<T>(rows, shape.intermediate),
-          .projected = carver.matrix<T>(rows, shape.width)};
+          .tail = carve_tail_rows<T>(carver, shape, tail_rows)};
 }
 
 template <typename T>
-LayerScratch<T> carve_layer_scratch(Carver& carver, const DrafterShape& shape, std::int64_t rows) {
-  return {.activated = carver.matrix<T>(rows, shape.intermediate),
-          .gate_up = carver.matrix<T>(rows, 2 * shape.intermediate),
-          .normed = carver.matrix<T>(rows, shape.width),
+LayerScratch<T> carve_layer_scratch(Carver& carver, const DrafterShape& shape, std::int64_t rows,
+                                    std::int64_t tail_rows) {
+  const TailScratch<T> tail = carve_tail_scratch<T>(carver, shape, std::max(rows, tail_rows));
+  return {.tail = tail,
+          .normed = tail.normed.slice_rows(0, rows),
           .attention = carver.matrix<T>(rows, shape.query_width()),
           .query = carver.matrix<T>(rows, shape.query_width()),
           .key_value = carver.matrix<T>(rows, 2 * shape.kv_width()),
@@ -64,27 +62,9 @@ PrepareAttention<T> DrafterLayer<T>::prepare(const MicroBatch& batch, std::int64
 }
 
 template <typename T>
-void DrafterLayer<T>::forward(Launcher<T>& launch, const LayerWeights<const T>& weights,
-                              const RopeTable& rope, const LayerContext<T>& context, const MicroBatch& batch,
-                              const LayerSaved<T>& saved) const {
-  attention_forward(launch, weights, rope, context, batch, saved);
-  launch(linear<T>(saved.attention, weights.output, weights.output_bias, saved.projected));
-  launch(RmsNormForward<T>{.input = saved.input,
-                           .addend = saved.projected,
-                           .sum = saved.middle,
-                           .weight = weights.post_attention_norm,
-                           .output = saved.middle_normed,
-                           .inverse_rms = saved.middle_inverse_rms,
-                           .epsilon = shape_.epsilon});
-  launch(linear<T>(saved.middle_normed, weights.gate_up, {}, saved.gate_up));
-  launch(SwigluForward<T>{.gate_up = saved.gate_up, .output = saved.activated});
-  launch(linear<T>(saved.activated, weights.down, {}, saved.projected));
-}
-
-template <typename T>
-void DrafterLayer<T>::attention_forward(Launcher<T>& launch, const LayerWeights<const T>& weights,
-                                        const RopeTable& rope, const LayerContext<T>& context,
-                                        const MicroBatch& batch, const LayerSaved<T>& saved) const {
+void DrafterLayer<T>::attend(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
+                             const LayerContext<T>& context, const MicroBatch& batch,
+                             const LayerSaved<T>& saved) const {
   launch(HeadNormRopeForward<T>{.input = saved.query,
                                 .weight = weights.query_norm,
                                 .positions = batch.draft_positions,
@@ -115,32 +95,20 @@ void DrafterLayer<T>::attention_forward(Launcher<T>& launch, const LayerWeights<
 }
 
 template <typename T>
-void DrafterLayer<T>::mlp_backward(Launcher<T>& launch, const LayerWeights<const T>& weights,
-                                   const LayerSaved<T>& saved, const LayerScratch<T>& scratch,
-                                   Matrix<T> residual, const LayerWeights<float>& weight_gradients,
-                                   GradientWrite write) const {
-  launch(linear_weight_gradient<T>(residual, saved.activated, weight_gradients.down, write));
-  launch(linear_input_gradient<T>(residual, weights.down, scratch.activated));
-  launch(SwigluBackward<T>{
-      .gate_up = saved.gate_up, .grad_output = scratch.activated, .grad_gate_up = scratch.gate_up});
-  launch(linear_weight_gradient<T>(scratch.gate_up, saved.middle_normed, weight_gradients.gate_up, write));
-  launch(linear_input_gradient<T>(scratch.gate_up, weights.gate_up, scratch.normed));
-  launch(RmsNormBackward<T>{.sum = saved.middle,
-                            .weight = weights.post_attention_norm,
-                            .inverse_rms = saved.middle_inverse_rms,
-                            .grad_output = scratch.normed,
-                            .grad_residual = residual,
-                            .grad_sum = residual,
-                            .grad_weight = weight_gradients.post_attention_norm});
+void DrafterLayer<T>::forward(Launcher<T>& launch, const LayerWeights<const T>& weights,
+                              const RopeTable& rope, const LayerContext<T>& context, const MicroBatch& batch,
+                              const LayerSaved<T>& saved) const {
+  attend(launch, weights, rope, context, batch, saved);
+  tail_forward<T>(launch, weights, {.attention = saved.attention, .residual = saved.input}, saved.tail,
+                  shape_.epsilon);
 }
 
 template <typename T>
-void DrafterLayer<T>::attention_backward(Launcher<T>& launch, const LayerWeights<const T>& weights,
-                                         const RopeTable& rope, const LayerContext<T>& context,
-                                         const MicroBatch& batch, const LayerSaved<T>& saved,
-                                         const LayerScratch<T>& scratch,
-                                         const ContextGradient& context_gradient,
-                                         const LayerWeights<float>& weight_gradients) const {
+void DrafterLayer<T>::attend_backward(Launcher<T>& launch, const LayerWeights<const T>& weights,
+                                      const RopeTable& rope, const LayerContext<T>& context,
+                                      const MicroBatch& batch, const LayerSaved<T>& saved,
+                                      const LayerScratch<T>& scratch, const ContextGradient& context_gradient,
+                                      const LayerWeights<float>& weight_gradients) const {
   const Matrix<T> grad_key = scratch.key_value.slice_columns(0, shape_.kv_width());
   const Matrix<T> grad_value = scratch.key_value.slice_columns(shape_.kv_width(), shape_.kv_width());
   launch(
@@ -187,19 +155,20 @@ void DrafterLayer<T>::backward(Launcher<T>& launch, const LayerWeights<const T>&
                                const LayerSaved<T>& saved, const LayerScratch<T>& scratch, Matrix<T> residual,
                                const ContextGradient& context_gradient,
                                const LayerWeights<float>& weight_gradients, GradientWrite write) const {
-  mlp_backward(launch, weights, saved, scratch, residual, weight_gradients, write);
-
-  launch(linear_weight_gradient<T>(residual, saved.attention, weight_gradients.output, write));
-  add_bias_gradient<T>(launch, residual, weight_gradients.output_bias);
-  launch(linear_input_gradient<T>(residual, weights.output, scratch.attention));
-  attention_backward(launch, weights, rope, context, batch, saved, scratch, context_gradient,
-                     weight_gradients);
+  tail_backward<T>(launch, {.weights = weights,
+                            .attention = saved.attention,
+                            .rows = saved.tail,
+                            .scratch = scratch.tail,
+                            .gradients = {.attention = scratch.attention, .residual = residual},
+                            .weight_gradients = weight_gradients,
+                            .write = write});
+  attend_backward(launch, weights, rope, context, batch, saved, scratch, context_gradient, weight_gradients);
 }
 
-template LayerSaved<float> carve_layer_saved(Carver&, const DrafterShape&, std::int64_t);
-template LayerSaved<bf16> carve_layer_saved(Carver&, const DrafterShape&, std::int64_t);
-template LayerScratch<float> carve_layer_scratch(Carver&, const DrafterShape&, std::int64_t);
-template LayerScratch<bf16> carve_layer_scratch(Carver&, const DrafterShape&, std::int64_t);
+template LayerSaved<float> carve_layer_saved(Carver&, const DrafterShape&, std::int64_t, std::int64_t);
+template LayerSaved<bf16> carve_layer_saved(Carver&, const DrafterShape&, std::int64_t, std::int64_t);
+template LayerScratch<float> carve_layer_scratch(Carver&, const DrafterShape&, std::int64_t, std::int64_t);
+template LayerScratch<bf16> carve_layer_scratch(Carver&, const DrafterShape&, std::int64_t, std::int64_t);
 template class DrafterLayer<float>;
 template class DrafterLayer<bf16>;
 

@@ -1,9 +1,8 @@
 // One drafter layer, forward and backward. Queries come from the draft rows only; keys and values from the
-// context, which every layer shares, and from the draft rows. Behind its
-// entry (model/layer_entry.h), which makes q and [k; v] of x,
+// context, which every layer shares, and from the draft rows. Between its entry (model/layer_entry.h), which makes q
+// and [k; v] of x, and its tail (model/layer_tail.h), which makes the next x of x and a,
 //   q = rope(q_norm(q)),  k = rope(k_norm(k))
-//   m = x + Wo attention(q, [context k; k], [context v; v])
-//   next x = m + Wdown (silu(Wgate u) * Wup u),  u = post_attention_norm(m)
+//   a = attention(q, [context k; k], [context v; v])
 // The residual additions are fused with the norm that follows: the layer receives h ready-normed and hands
 // its last addend to whoever norms next.
 #pragma once
@@ -13,6 +12,7 @@
 
 #include "kernels/launcher.h"
 #include "model/layer_entry.h"
+#include "model/layer_tail.h"
 #include "model/micro_batch.h"
 #include "model/shape.h"
 #include "model/weights.h"
@@ -22,42 +22,40 @@ namespace draftsmith {
 // What a layer's forward leaves for its backward.
 template <typename T>
 struct LayerSaved {
-  Matrix<T> input;                   // [rows, width]: x
-  Vector<float> input_inverse_rms;   // [rows]
-  Matrix<T> normed;                  // [rows, width]: h
-  Matrix<T> query;                   // [rows, query_width]: before norm and rope
-  Matrix<T> key_value;               // [rows, 2 * kv_width]: k before norm and rope, v
-  Matrix<float> query_inverse_rms;   // [rows, query_heads]
-  Matrix<float> key_inverse_rms;     // [rows, kv_heads]
-  Matrix<T> rotated_query;           // [rows, query_width]
-  Matrix<T> rotated_key;             // [rows, kv_width]
-  Matrix<T> attention;               // [rows, query_width]
-  Matrix<float> log_sum_exp;         // [rows, query_heads]
-  Matrix<T> middle;                  // [rows, width]: m
-  Vector<float> middle_inverse_rms;  // [rows]
-  Matrix<T> middle_normed;           // [rows, width]: u
-  Matrix<T> gate_up;                 // [rows, 2 * intermediate]
-  Matrix<T> activated;               // [rows, intermediate]
-  Matrix<T> projected;               // [rows, width]: output of o, then of down: the addend handed on
+  Matrix<T> input;                  // [rows, width]: x
+  Vector<float> input_inverse_rms;  // [rows]
+  Matrix<T> normed;                 // [rows, width]: h
+  Matrix<T> query;                  // [rows, query_width]: before norm and rope
+  Matrix<T> key_value;              // [rows, 2 * kv_width]: k before norm and rope, v
+  Matrix<float> query_inverse_rms;  // [rows, query_heads]
+  Matrix<float> key_inverse_rms;    // [rows, kv_heads]
+  Matrix<T> rotated_query;          // [rows, query_width]
+  Matrix<T> rotated_key;            // [rows, kv_width]
+  Matrix<T> attention;              // [rows, query_width]: a
+  Matrix<float> log_sum_exp;        // [rows, query_heads]
+  TailRows<T> tail;                 // of the same rows; of the last layer the rows of the loss
 
   EntryRows<T> entry() const { return {input, input_inverse_rms, normed, query, key_value}; }
 };
+// The tail's rows are counted apart.
 template <typename T>
-LayerSaved<T> carve_layer_saved(Carver& carver, const DrafterShape& shape, std::int64_t rows);
+LayerSaved<T> carve_layer_saved(Carver& carver, const DrafterShape& shape, std::int64_t rows,
+                                std::int64_t tail_rows);
 
 // Gradients within one layer's backward; reused by every layer.
 template <typename T>
 struct LayerScratch {
-  Matrix<T> activated;  // [rows, intermediate]
-  Matrix<T> gate_up;    // [rows, 2 * intermediate]
-  Matrix<T> normed;     // [rows, width]: of u, then of h
+  TailScratch<T> tail;
+  Matrix<T> normed;     // [rows, width]: of h, in the place of tail.normed
   Matrix<T> attention;  // [rows, query_width]
   Matrix<T> query;      // [rows, query_width]
   Matrix<T> key_value;  // [rows, 2 * kv_width]
   Matrix<float> delta;  // [rows, query_heads]
 };
+// tail_rows: of the longest tail among the layers.
 template <typename T>
-LayerScratch<T> carve_layer_scratch(Carver& carver, const DrafterShape& shape, std::int64_t rows);
+LayerScratch<T> carve_layer_scratch(Carver& carver, const DrafterShape& shape, std::int64_t rows,
+                                    std::int64_t tail_rows);
 
 // One layer's part of the context: slices of DrafterContext.
 template <typename T>
@@ -76,7 +74,10 @@ class DrafterLayer {
   PrepareAttention<T> prepare(const MicroBatch& batch, std::int64_t context_rows,
                               Vector<std::byte> plan) const;
 
-  // Reads saved.query and saved.key_value, leaves saved.middle and saved.projected, whose sum is the next x.
+  // Reads saved.query and saved.key_value, leaves saved.attention.
+  void attend(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
+              const LayerContext<T>& context, const MicroBatch& batch, const LayerSaved<T>& saved) const;
+  // Attends, then runs the tail: leaves saved.tail.middle and saved.tail.projected, whose sum is the next x.
   void forward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
                const LayerContext<T>& context, const MicroBatch& batch, const LayerSaved<T>& saved) const;
 
@@ -85,9 +86,14 @@ class DrafterLayer {
     Matrix<T> values;  // [context, kv_width], written
   };
 
-  // residual: on entry the gradient of the layer's output, on return what of it passes the entry by: the
-  // gradient of m. scratch.query and scratch.key_value then hold the gradients of the entry's products. Weight
-  // gradients are added to, but for those of matrices when `write` says so.
+  // From scratch.attention, the gradient of saved.attention, to those of the entry's products in scratch.query and
+  // scratch.key_value. Weight gradients, of vectors only, are added to.
+  void attend_backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
+                       const LayerContext<T>& context, const MicroBatch& batch, const LayerSaved<T>& saved,
+                       const LayerScratch<T>& scratch, const ContextGradient& context_gradient,
+                       const LayerWeights<float>& weight_gradients) const;
+  // That of forward. residual: on entry the gradient of the layer's output, on return what of it passes the entry by:
+  // the gradient of m. Weight gradients are added to, but for those of matrices when `write` says so.
   void backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
                 const LayerContext<T>& context, const MicroBatch& batch, const LayerSaved<T>& saved,
                 const LayerScratch<T>& scratch, Matrix<T> residual, const ContextGradient& context_gradient,
@@ -96,16 +102,6 @@ class DrafterLayer {
  private:
   AttentionShape attention_shape() const;
   ContextIntervals intervals(const MicroBatch& batch) const;
-  void attention_forward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
-                         const LayerContext<T>& context, const MicroBatch& batch,
-                         const LayerSaved<T>& saved) const;
-  void attention_backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const RopeTable& rope,
-                          const LayerContext<T>& context, const MicroBatch& batch, const LayerSaved<T>& saved,
-                          const LayerScratch<T>& scratch, const ContextGradient& context_gradient,
-                          const LayerWeights<float>& weight_gradients) const;
-  void mlp_backward(Launcher<T>& launch, const LayerWeights<const T>& weights, const LayerSaved<T>& saved,
-                    const LayerScratch<T>& scratch, Matrix<T> residual,
-                    const LayerWeights<float>& weight_gradients, GradientWrite write) const;
 
   const DrafterShape& shape_;
   const std::int64_t index_;

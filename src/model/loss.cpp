@@ -20,9 +20,7 @@ template <typename T>
 LossScratch<T> carve_loss_scratch(Carver& carver, const LossShape& shape) {
   const BatchBudget& budget = shape.budget;
   const std::int64_t chunk = budget.loss_chunk_rows;
-  LossScratch<T> scratch{.hidden = carver.matrix<T>(chunk, shape.width),
-                         .logits = carver.matrix<T>(chunk, shape.vocabulary),
-                         .grad_hidden = carver.matrix<T>(chunk, shape.width),
+  LossScratch<T> scratch{.logits = carver.matrix<T>(chunk, shape.vocabulary),
                          .log_sum_exp = carver.vector<float>(chunk),
                          .weights = carver.vector<float>(chunk)};
   if (shape.settings.distilled()) scratch.teacher = carve_teacher_scratch<T>(carver, shape);
@@ -60,10 +58,10 @@ void chunk_forward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch&
                    const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t first) {
   const std::int64_t rows = budget.loss_chunk_rows;
   const Vector<const std::int32_t> labels = batch.loss_labels.slice(first, rows);
-  launch(GatherRows<T>{
-      .table = run.hidden, .index = batch.loss_index.slice(first, rows), .output = scratch.hidden});
-  launch(
-      Matmul<T>{.form = MatmulForm::nt, .left = scratch.hidden, .right = run.head, .output = scratch.logits});
+  launch(Matmul<T>{.form = MatmulForm::nt,
+                   .left = run.hidden.slice_rows(first, rows),
+                   .right = run.head,
+                   .output = scratch.logits});
   launch(CrossEntropyForward<T>{.logits = scratch.logits,
                                 .labels = labels,
                                 .nll = scratch.nll.slice(first, rows),
@@ -110,18 +108,19 @@ void chunk_backward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch
                     const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t first) {
   const std::int64_t rows = budget.loss_chunk_rows;
   logits_gradient(launch, run, batch.loss_labels.slice(first, rows), scratch);
-  launch(Matmul<T>{
-      .form = MatmulForm::nn, .left = scratch.logits, .right = run.head, .output = scratch.grad_hidden});
-  launch(ScatterRows<T>{
-      .input = scratch.grad_hidden, .index = batch.loss_index.slice(first, rows), .output = run.grad_hidden});
+  launch(Matmul<T>{.form = MatmulForm::nn,
+                   .left = scratch.logits,
+                   .right = run.head,
+                   .output = run.grad_hidden.slice_rows(first, rows)});
 }
 
 }  // namespace
 
-// Rows that no chunk scatters to get no gradient.
 template <typename T>
-void clear_loss_gradient(Launcher<T>& launch, const LossRun<T>& run) {
-  launch(FillZero{bytes_of(run.grad_hidden)});
+void clear_unused_gradient(Launcher<T>& launch, const LossRun<T>& run, const BatchCounts& counts,
+                           const BatchBudget& budget) {
+  const std::int64_t used = counts.loss_chunks * budget.loss_chunk_rows;
+  launch(FillZero{bytes_of(run.grad_hidden.slice_rows(used, run.grad_hidden.rows - used))});
 }
 
 template <typename T>
@@ -135,16 +134,18 @@ void run_loss_chunk(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch
 template <typename T>
 void run_loss(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch, const BatchCounts& counts,
               const BatchBudget& budget, const LossScratch<T>& scratch) {
-  if (run.pass == LossPass::with_gradient) clear_loss_gradient(launch, run);
   for (std::int64_t chunk = 0; chunk < counts.loss_chunks; ++chunk) {
     run_loss_chunk(launch, run, batch, budget, scratch, chunk);
   }
+  if (run.pass == LossPass::with_gradient) clear_unused_gradient(launch, run, counts, budget);
 }
 
 template LossScratch<float> carve_loss_scratch(Carver&, const LossShape&);
 template LossScratch<bf16> carve_loss_scratch(Carver&, const LossShape&);
-template void clear_loss_gradient(Launcher<float>&, const LossRun<float>&);
-template void clear_loss_gradient(Launcher<bf16>&, const LossRun<bf16>&);
+template void clear_unused_gradient(Launcher<float>&, const LossRun<float>&, const BatchCounts&,
+                                    const BatchBudget&);
+template void clear_unused_gradient(Launcher<bf16>&, const LossRun<bf16>&, const BatchCounts&,
+                                    const BatchBudget&);
 template void run_loss_chunk(Launcher<float>&, const LossRun<float>&, const MicroBatch&, const BatchBudget&,
                              const LossScratch<float>&, std::int64_t);
 template void run_loss_chunk(Launcher<bf16>&, const LossRun<bf16>&, const MicroBatch&, const BatchBudget&,

@@ -1,6 +1,5 @@
-// The frozen head and the loss, in chunks of rows: gather the supervised rows of y, logits, loss and its
-// gradient, and the gradient of y, all before the next chunk. Whole logits never exist; slot 0, invalid and
-// unsupervised slots never reach the head. Chunks past the last used row are skipped.
+// The frozen head and the loss, in chunks of the rows of y: logits, loss and its gradient, and the gradient of y, all
+// before the next chunk. Whole logits never exist. Chunks past the last used row are skipped.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +28,7 @@ struct TeacherScratch {
 // Working memory of one chunk, and what is kept of every row for statistics.
 template <typename T>
 struct LossScratch {
-  Matrix<T> hidden;           // [loss_chunk_rows, width]
   Matrix<T> logits;           // [loss_chunk_rows, vocabulary], then their gradient
-  Matrix<T> grad_hidden;      // [loss_chunk_rows, width]
   Vector<float> log_sum_exp;  // [loss_chunk_rows]
   Vector<float> weights;      // [loss_chunk_rows]
   TeacherScratch<T> teacher;
@@ -47,17 +44,18 @@ template <typename T>
 struct LossRun {
   LossSettings settings;
   LossPass pass = LossPass::with_gradient;
-  Matrix<const T> hidden;  // [draft_rows, width]: the drafter's output
+  Matrix<const T> hidden;  // [loss_rows, width]: the drafter's output
   Matrix<const T> head;    // [vocabulary, width], frozen
   Matrix<const T>
       teacher_hidden;     // [context_tokens, width]: the target's, after its final norm; read when distilled
-  Matrix<T> grad_hidden;  // [draft_rows, width], written when the pass makes gradients; unscaled
+  Matrix<T> grad_hidden;  // [loss_rows, width], written when the pass makes gradients; unscaled
 };
 
-// The pass in parts, to be run in order: what a pass with gradient does before its chunks, then the chunks in use. A
-// chunk adds to scratch.sums and writes nll and predictions of its rows.
+// The pass in parts: the chunks in use, in order, and with gradient the rows of those that are not, which get 0. A chunk
+// adds to scratch.sums and writes nll, predictions and gradient of its rows.
 template <typename T>
-void clear_loss_gradient(Launcher<T>& launch, const LossRun<T>& run);
+void clear_unused_gradient(Launcher<T>& launch, const LossRun<T>& run, const BatchCounts& counts,
+                           const BatchBudget& budget);
 template <typename T>
 void run_loss_chunk(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
                     const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t chunk);

@@ -1,28 +1,23 @@
 #include "model/micro_batch.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/arithmetic.h"
 
 namespace draftsmith {
 
 std::int64_t BatchBudget::loss_chunks() const {
-  // A chunk is closed when the next block, of at most block_size - 1 rows, does not fit: all but the last are
-  // filled to more than loss_chunk_rows - (block_size - 1) rows.
-  const std::int64_t least_filled = loss_chunk_rows - (block_size - 1) + 1;
-  return div_ceil(blocks * (block_size - 1), least_filled);
+  DRAFTSMITH_CHECK(block_size > 1 && loss_chunk_rows >= block_size - 1, "a block's rows fit into one chunk");
+  // A chunk is closed when the next block does not fit. A block has at most block_size - 1 rows, so every closed chunk
+  // has at least as many blocks as whole ones fit.
+  return div_ceil(blocks, loss_chunk_rows / (block_size - 1));
 }
 
 std::int64_t usual_loss_chunk_rows(std::int64_t blocks, std::int64_t block_size) {
   constexpr std::int64_t kMostRows = 2048;
   const std::int64_t supervised = block_size - 1;  // of a block
-  if (blocks * supervised <= kMostRows) return blocks * supervised;
-  for (const std::int64_t tile : {64, 1}) {
-    const std::int64_t unit = std::lcm(supervised, tile);
-    if (unit <= kMostRows) return kMostRows / unit * unit;
-  }
-  return supervised;
+  const std::int64_t chunks = div_ceil(blocks, std::max<std::int64_t>(1, kMostRows / supervised));
+  return div_ceil(blocks, chunks) * supervised;
 }
 
 MicroBatch carve_micro_batch(Carver& carver, const BatchBudget& budget) {
@@ -37,6 +32,7 @@ MicroBatch carve_micro_batch(Carver& carver, const BatchBudget& budget) {
           .context_begin = carver.vector<std::int32_t>(drafts),
           .sliding_begin = carver.vector<std::int32_t>(drafts),
           .context_end = carver.vector<std::int32_t>(drafts),
+          .draft_loss_rows = carver.vector<std::int32_t>(drafts),
           .loss_index = carver.vector<std::int32_t>(losses),
           .loss_labels = carver.vector<std::int32_t>(losses),
           .loss_blocks = carver.vector<std::int32_t>(losses),
@@ -49,7 +45,6 @@ MicroBatchBuilder::MicroBatchBuilder(const BatchBudget& budget, const DrafterSha
       sliding_window_(shape.sliding_window),
       mask_token_(narrow<std::int32_t>(shape.mask_token_id)) {
   DRAFTSMITH_CHECK(budget.block_size == shape.block_size, "budget and drafter have one block size");
-  DRAFTSMITH_CHECK(budget.loss_chunk_rows >= budget.block_size - 1, "a block's rows fit into one chunk");
 }
 
 void MicroBatchBuilder::begin(const MicroBatch& batch) {
@@ -98,6 +93,7 @@ void MicroBatchBuilder::add_block(std::int64_t document_row, std::int64_t anchor
     // left.
     const std::int64_t oldest = std::clamp<std::int64_t>(position - (sliding_window_ - 1), 0, anchor);
     batch_.sliding_begin[row] = static_cast<std::int32_t>(document_row + (sliding_window_ > 0 ? oldest : 0));
+    batch_.draft_loss_rows[row] = -1;
   }
   add_loss_rows(block, document_row, anchor, tokens, loss_mask);
 }
@@ -128,7 +124,9 @@ void MicroBatchBuilder::add_loss_rows(std::int64_t block, std::int64_t document_
     if (!supervised(offset)) continue;
     const std::int64_t teacher =
         document_row + anchor + offset - 1;  // the target's logits there are for this token
-    write(block * budget_.block_size + offset, tokens[anchor + offset], offset, teacher);
+    const std::int64_t row = block * budget_.block_size + offset;
+    batch_.draft_loss_rows[row] = static_cast<std::int32_t>(loss_rows_used_);
+    write(row, tokens[anchor + offset], offset, teacher);
   }
   counts_.supervised += count;
 }
@@ -140,6 +138,7 @@ void MicroBatchBuilder::write_unused_block(std::int64_t block) {
     batch_.context_begin[row] = 0;
     batch_.sliding_begin[row] = 0;
     batch_.context_end[row] = -1;
+    batch_.draft_loss_rows[row] = -1;
   }
 }
 

@@ -27,13 +27,14 @@ struct BatchBudget {
   std::int64_t loss_chunk_rows = 256;  // rows of one pass through the head; at least block_size - 1
 
   std::int64_t draft_rows() const { return blocks * block_size; }
-  // Chunks that hold every slot of every block, whichever of them are supervised.
+  // Chunks that hold every slot of every block, whichever of them are supervised. The last layer ends with the rows of
+  // all of them, the head sees those of the chunks in use.
   std::int64_t loss_chunks() const;
   std::int64_t loss_rows() const { return loss_chunks() * loss_chunk_rows; }
 };
 
-// Rows of one pass through the head that suit both its products and a batch in which every slot is supervised:
-// whole blocks and, where both can be had, whole tiles of 64 rows; at most 2,048 where blocks are not longer.
+// Rows of one pass through the head that suit both its products and a batch in which every slot is supervised: whole
+// blocks, shared out evenly over as few chunks as there can be of at most 2,048 rows, where blocks are not longer.
 std::int64_t usual_loss_chunk_rows(std::int64_t blocks, std::int64_t block_size);
 
 // What is in use of a budget, known on the host when the batch is packed.
@@ -59,6 +60,7 @@ struct MicroBatch {
   Vector<std::int32_t> context_begin;    // [draft_rows]: full layers
   Vector<std::int32_t> sliding_begin;    // [draft_rows]: sliding layers
   Vector<std::int32_t> context_end;      // [draft_rows]: the anchor's row; -1 for invalid blocks
+  Vector<std::int32_t> draft_loss_rows;  // [draft_rows]: row of the head of this slot, -1 none
   Vector<std::int32_t> loss_index;       // [loss_rows]: draft row of this row of the head, -1 unused
   Vector<std::int32_t> loss_labels;      // [loss_rows]: -1 unused
   Vector<std::int32_t> loss_blocks;      // [loss_rows]

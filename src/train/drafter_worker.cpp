@@ -133,6 +133,7 @@ void DrafterWorker<T>::launch_step() {
   for (std::int64_t chunk = 0; chunk < counts_.loss_chunks; ++chunk) {
     launch_loss_chunk(LossPass::with_gradient, chunk);
   }
+  launch_clear_unused_gradient();
   for (std::int64_t i = 0; i < backward_segments(); ++i) launch_backward_segment(i, GradientWrite::overwrite);
 }
 
@@ -231,7 +232,7 @@ template <typename T>
 LossRun<T> DrafterWorker<T>::loss_run(LossPass pass) const {
   return {.settings = shapes_.loss,
           .pass = pass,
-          .hidden = activations_.output,
+          .hidden = activations_.last.output,
           .head = tables_.head,
           .teacher_hidden = inputs_.teacher_hidden,
           .grad_hidden = gradients_.output};
@@ -243,12 +244,16 @@ void DrafterWorker<T>::launch_forward() {
   drafter_.context_forward(launch_, weights_, rope_.table(), inputs_.features, batch.positions,
                            activations_.context);
   drafter_.blocks_forward(launch_, weights_, rope_.table(), tables_.embedding, batch, activations_);
-  clear_loss_gradient(launch_, loss_run(LossPass::with_gradient));
 }
 
 template <typename T>
 void DrafterWorker<T>::launch_loss_chunk(LossPass pass, std::int64_t chunk) {
   run_loss_chunk(launch_, loss_run(pass), inputs_.batch.batch, shapes_.budget, loss_, chunk);
+}
+
+template <typename T>
+void DrafterWorker<T>::launch_clear_unused_gradient() {
+  clear_unused_gradient(launch_, loss_run(LossPass::with_gradient), counts_, shapes_.budget);
 }
 
 template <typename T>
@@ -259,6 +264,7 @@ void DrafterWorker<T>::forward(std::int64_t number, std::int64_t total) {
   for (std::int64_t chunk = 0; chunk < counts_.loss_chunks; ++chunk) {
     graphs_.training_chunks[chunk].replay(stream());
   }
+  launch_clear_unused_gradient();
 }
 
 template <typename T>
@@ -337,7 +343,7 @@ template <typename T>
 double DrafterWorker<T>::product_rate() {
   const LayerSaved<T>& saved = activations_.layers.front();
   return measure_product_rate(
-      launch_, linear<T>(saved.middle_normed, weights_.layers.front().gate_up, {}, saved.gate_up));
+      launch_, linear<T>(saved.tail.normed, weights_.layers.front().gate_up, {}, saved.tail.gate_up));
 }
 
 template <typename T>

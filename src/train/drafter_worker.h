@@ -2,7 +2,7 @@
 // step, then one update. Or, for an evaluation, the slot's predictions.
 //
 // All that depends on shapes alone is captured as graphs at warm-up; a step replays them, and between them the host
-// only chooses how many chunks of the loss are in use:
+// only chooses how many chunks of the loss are in use, and clears the gradient of the others:
 //   begin | copy from staging, noise, forward, a chunk of the loss each, backward segments | … | update
 // The next slot is copied to the staging memory by a stream of its own while the step before runs.
 // Owned by the main thread during set-up, then by the device's.
@@ -135,6 +135,7 @@ class DrafterWorker {
   void launch_noise(std::int64_t number, std::int64_t total);
   void launch_forward();
   void launch_loss_chunk(LossPass pass, std::int64_t chunk);
+  void launch_clear_unused_gradient();
   void launch_backward_segment(std::int64_t segment, GradientWrite write);
   std::vector<Graph> capture_backward(GradientWrite write);
   void receive_update();

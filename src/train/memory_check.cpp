@@ -24,6 +24,7 @@ bool fits(const PipelineInputs& inputs, const Budgets& budgets) {
   RunShapes shapes = inputs.shapes;
   shapes.budget.context_tokens = budgets.context_tokens;
   shapes.budget.blocks = budgets.blocks;
+  shapes.budget.loss_chunk_rows = usual_loss_chunk_rows(budgets.blocks, shapes.budget.block_size);
   Pipeline<T> pipeline({.config = inputs.config,
                         .shapes = shapes,
                         .train = inputs.train,

@@ -50,23 +50,6 @@ TYPED_TEST(CopyTest, GatherTakesRowsByIndexAndZerosForNone) {
   output.expect_guards_intact();
 }
 
-TYPED_TEST(CopyTest, ScatterIsTheInverseAndKeepsOtherRows) {
-  Guarded<TypeParam> input(3, 13, 1), output(6, 13, 2);
-  input.fill_normal(1);
-  output.fill_normal(2);
-  Guarded<TypeParam> before = output;
-  const VisibleVector<std::int32_t> index{5, -1, 0};
-  const Device device = test_device();
-  run_on<TypeParam>(device, ScatterRows<TypeParam>{.input = input.matrix(),
-                                                   .index = Vector<const std::int32_t>{index.data(), 3},
-                                                   .output = output.matrix()});
-  EXPECT_TRUE(same_row(input.matrix(), 0, output.matrix(), 5));
-  EXPECT_TRUE(same_row(input.matrix(), 2, output.matrix(), 0));
-  for (const std::int64_t row : {1, 2, 3, 4})
-    EXPECT_TRUE(same_row(before.matrix(), row, output.matrix(), row));
-  output.expect_guards_intact();
-}
-
 TYPED_TEST(CopyTest, FillZeroClearsExactlyItsBytes) {
   for (const int threads : {1, 3}) {
     Guarded<TypeParam> output(1, 2'000'003);

@@ -65,7 +65,7 @@ void DrafterFixture<T>::forward(const BatchCounts& counts, LossPass pass) {
   run_loss<T>(launch_,
               {.settings = options_.loss,
                .pass = pass,
-               .hidden = activations.output,
+               .hidden = activations.last.output,
                .head = head,
                .teacher_hidden = teacher_hidden,
                .grad_hidden = gradients.output},

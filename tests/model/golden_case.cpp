@@ -103,11 +103,13 @@ void collect_hidden(const GoldenCase& golden, const DrafterFixture<T>& fixture,
                     const std::vector<std::int64_t>& places, GoldenResult& result) {
   const std::int64_t size = golden.shape.block_size, width = golden.shape.width;
   const auto& expected = golden.tensors.at("draft_hidden");
-  for (std::size_t block = 0; block < places.size(); ++block) {
-    for (std::int64_t i = 0; i < size * width; ++i) {
-      const std::int64_t row = static_cast<std::int64_t>(block) * size + i / width;
-      result.hidden.push_back(static_cast<float>(fixture.activations.output(row, i % width)));
-      result.expected_hidden.push_back(expected[places[block] * size * width + i]);
+  for (std::int64_t row = 0; row < fixture.batch.loss_index.size; ++row) {
+    const std::int64_t draft_row = fixture.batch.loss_index[row];
+    if (draft_row < 0) continue;
+    const std::int64_t slot = places[static_cast<std::size_t>(draft_row / size)] * size + draft_row % size;
+    for (std::int64_t i = 0; i < width; ++i) {
+      result.hidden.push_back(static_cast<float>(fixture.activations.last.output(row, i)));
+      result.expected_hidden.push_back(expected[static_cast<std::size_t>(slot * width + i)]);
     }
   }
 }

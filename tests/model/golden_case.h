@@ -25,7 +25,7 @@ struct GoldenCase {
 struct GoldenResult {
   double loss = 0, accuracy = 0;
   double runs = 0, blocks = 0;                  // leading correct slots; blocks with any supervised slot
-  std::vector<double> hidden, expected_hidden;  // rows of kept blocks, in the same order
+  std::vector<double> hidden, expected_hidden;  // of supervised slots, in the same order
   std::map<std::string, std::vector<double>> gradients;  // by weight name
 };
 

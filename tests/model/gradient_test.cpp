@@ -31,6 +31,11 @@ struct Problem {
                      .layer_kinds = {LayerKind::sliding, LayerKind::full, LayerKind::sliding},
                      .sliding_window = 6};
   BatchBudget budget{.context_tokens = 37, .blocks = 9, .block_size = 5, .loss_chunk_rows = 7};
+
+  void set_block_size(std::int64_t size) {
+    shape.block_size = budget.block_size = size;
+    budget.loss_chunk_rows = size + 2;
+  }
   std::vector<reference::Document> documents;
   std::vector<float> masters;
   reference::Rows<double> embedding, head;
@@ -113,11 +118,12 @@ Complex reference_loss(const Problem& problem, const LossSettings& loss, const s
   return total;
 }
 
-class WholeGradient : public testing::TestWithParam<std::tuple<LossKind, bool>> {};
+class WholeGradient : public testing::TestWithParam<std::tuple<LossKind, bool, std::int64_t>> {};
 
 TEST_P(WholeGradient, IsTheDerivativeOfTheLoss) {
   Problem problem = make_problem(11);
-  const auto [kind, causal] = GetParam();
+  const auto [kind, causal, block_size] = GetParam();
+  problem.set_block_size(block_size);
   problem.shape.causal_in_sliding_layers = causal;
   const LossSettings loss{.kind = kind, .gamma = 4, .alpha = 0.5f};
   DrafterFixture<float> fixture(problem.shape, problem.budget, {.loss = loss});
@@ -148,8 +154,8 @@ TEST_P(WholeGradient, IsTheDerivativeOfTheLoss) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Losses, WholeGradient,
-                         testing::Combine(testing::Values(LossKind::dflash, LossKind::dpace),
-                                          testing::Bool()));
+                         testing::Combine(testing::Values(LossKind::dflash, LossKind::dpace), testing::Bool(),
+                                          testing::Values(2, 5, 16)));
 
 }  // namespace
 }  // namespace draftsmith

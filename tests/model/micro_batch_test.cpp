@@ -70,6 +70,9 @@ TEST(MicroBatch, OnlySupervisedSlotsReachTheHead) {
   EXPECT_EQ(counts.supervised, 3);
   EXPECT_EQ(counts.loss_chunks, 1);
   EXPECT_THAT(Packed::list(packed.batch.loss_index, 0, 5), ElementsAre(1, 3, 5, -1, -1));
+  EXPECT_THAT(Packed::list(packed.batch.draft_loss_rows, 0, 12),
+              ElementsAre(-1, 0, -1, 1, -1, 2, -1, -1, -1, -1, -1, -1))
+      << "the inverse of loss_index";
   EXPECT_THAT(Packed::list(packed.batch.loss_labels, 0, 5), ElementsAre(12, 14, 15, -1, -1));
   EXPECT_THAT(Packed::list(packed.batch.loss_offsets, 0, 3), ElementsAre(1, 3, 1));
   EXPECT_THAT(Packed::list(packed.batch.loss_blocks, 0, 3), ElementsAre(0, 0, 1));
@@ -126,6 +129,20 @@ TEST(DrawAnchors, TakesValidPositionsWithoutReplacementInOrder) {
   draw_anchors(mask, 3, Random(1, RandomStream::anchors), anchors);
   EXPECT_EQ(anchors.size(), 3u);
   EXPECT_TRUE(std::is_sorted(anchors.begin(), anchors.end()));
+}
+
+// The last layer's tail and the head run on all rows of the loss: few of them may be padding.
+TEST(LossChunks, HaveRowsForNoMoreThanABlockAChunkTooMany) {
+  for (const std::int64_t block_size : {2, 4, 8, 16, 40}) {
+    for (const std::int64_t blocks : {1, 7, 100, 150, 256, 1000, 2048}) {
+      const BatchBudget budget{.blocks = blocks,
+                               .block_size = block_size,
+                               .loss_chunk_rows = usual_loss_chunk_rows(blocks, block_size)};
+      EXPECT_GE(budget.loss_rows(), blocks * (block_size - 1));
+      EXPECT_LT(budget.loss_rows(), (blocks + budget.loss_chunks()) * (block_size - 1))
+          << blocks << " blocks of " << block_size;
+    }
+  }
 }
 
 TEST(LossChunks, HoldWholeBlocksAndAtMostAboutTwoThousandRows) {

@@ -56,28 +56,9 @@ void gather_rows(const Stream& stream, const GatherRows<T>& arguments) {
                   });
 }
 
-template <typename T>
-void scatter_rows(const Stream& stream, const ScatterRows<T>& arguments) {
-  const auto& input = arguments.input;
-  const auto& index = arguments.index;
-  const auto& output = arguments.output;
-  DRAFTSMITH_CHECK(index.size == input.rows && input.columns == output.columns,
-                   "an index for each row, as wide as the output");
-  parallel_ranges(stream, input.rows, input.rows * input.columns / 8,
-                  [&](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t row = begin; row < end; ++row) {
-                      DRAFTSMITH_CHECK(index[row] < output.rows, "an index lies inside its table");
-                      if (index[row] >= 0)
-                        std::memcpy(output.row(index[row]), input.row(row), row_bytes(input));
-                    }
-                  });
-}
-
 template void copy_rows(const Stream&, const CopyRows<float>&);
 template void copy_rows(const Stream&, const CopyRows<bf16>&);
 template void gather_rows(const Stream&, const GatherRows<float>&);
 template void gather_rows(const Stream&, const GatherRows<bf16>&);
-template void scatter_rows(const Stream&, const ScatterRows<float>&);
-template void scatter_rows(const Stream&, const ScatterRows<bf16>&);
 
 }  // namespace draftsmith::cpu

@@ -14,7 +14,6 @@ const Kernels<T>& cpu_kernels() {
       .copy_rows = cpu::copy_rows<T>,
       .fill_zero = cpu::fill_zero,
       .gather_rows = cpu::gather_rows<T>,
-      .scatter_rows = cpu::scatter_rows<T>,
       .spread_block_rows = cpu::spread_block_rows<T>,
       .fold_block_rows = cpu::fold_block_rows<T>,
       .rmsnorm_forward = cpu::rmsnorm_forward<T>,

@@ -19,8 +19,6 @@ void copy_rows(const Stream& stream, const CopyRows<T>& arguments);
 template <typename T>
 void gather_rows(const Stream& stream, const GatherRows<T>& arguments);
 template <typename T>
-void scatter_rows(const Stream& stream, const ScatterRows<T>& arguments);
-template <typename T>
 void spread_block_rows(const Stream& stream, const SpreadBlockRows<T>& arguments);
 template <typename T>
 std::int64_t fold_block_rows_scratch(const Device& device, const FoldBlockRows<T>& arguments);

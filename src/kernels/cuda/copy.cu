@@ -17,16 +17,15 @@ struct WordRows {
   std::int64_t entries;       // rows of what the index points into
 };
 
-enum class Move { keep, gather, scatter };
+enum class Move { keep, gather };
 
 template <typename Word, Move move>
 __global__ void move_rows_kernel(WordRows<Word> rows) {
   const std::int64_t row = blockIdx.x;
   const std::int64_t place = move == Move::keep ? row : rows.index[row];
-  if (move != Move::keep && place >= rows.entries) __trap();  // an index lies inside its table
-  if (move == Move::scatter && place < 0) return;
-  const Word* from = rows.from + (move == Move::gather ? place : row) * rows.from_stride;
-  Word* to = rows.to + (move == Move::scatter ? place : row) * rows.to_stride;
+  if (move == Move::gather && place >= rows.entries) __trap();  // an index lies inside its table
+  const Word* from = rows.from + place * rows.from_stride;
+  Word* to = rows.to + row * rows.to_stride;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * blockDim.x;
   for (std::int64_t word = static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x;
        word < rows.words; word += step) {
@@ -99,19 +98,9 @@ void gather_rows(const Stream& stream, const GatherRows<T>& arguments) {
   launch_rows<Move::gather>(stream, output.rows, table, output, index, table.rows);
 }
 
-template <typename T>
-void scatter_rows(const Stream& stream, const ScatterRows<T>& arguments) {
-  const auto& [input, index, output] = arguments;
-  DRAFTSMITH_CHECK(index.size == input.rows && input.columns == output.columns,
-                   "an index for each row, as wide as the output");
-  launch_rows<Move::scatter>(stream, input.rows, input, output, index, output.rows);
-}
-
 template void copy_rows(const Stream&, const CopyRows<float>&);
 template void copy_rows(const Stream&, const CopyRows<bf16>&);
 template void gather_rows(const Stream&, const GatherRows<float>&);
 template void gather_rows(const Stream&, const GatherRows<bf16>&);
-template void scatter_rows(const Stream&, const ScatterRows<float>&);
-template void scatter_rows(const Stream&, const ScatterRows<bf16>&);
 
 }  // namespace draftsmith::cuda

@@ -16,7 +16,6 @@ const Kernels<T>& cuda_kernels() {
       .copy_rows = cuda::copy_rows<T>,
       .fill_zero = cuda::fill_zero,
       .gather_rows = cuda::gather_rows<T>,
-      .scatter_rows = cuda::scatter_rows<T>,
       .spread_block_rows = cuda::spread_block_rows<T>,
       .fold_block_rows = cuda::fold_block_rows<T>,
       .rmsnorm_forward = cuda::rmsnorm_forward<T>,
