@@ -1,14 +1,23 @@
 #include "model/loss.h"
 
+#include "base/arithmetic.h"
+
 namespace draftsmith {
 
 namespace {
+
+// Rows begin on 16 bytes whatever the vocabulary is: else a GPU multiplies with them by its slow, plain kernel.
+template <typename T>
+Matrix<T> carve_logits(Carver& carver, std::int64_t rows, std::int64_t vocabulary) {
+  constexpr std::int64_t kOnSixteenBytes = 16 / sizeof(T);
+  return carver.matrix<T>(rows, round_up(vocabulary, kOnSixteenBytes)).slice_columns(0, vocabulary);
+}
 
 template <typename T>
 TeacherScratch<T> carve_teacher_scratch(Carver& carver, const LossShape& shape) {
   const std::int64_t chunk = shape.budget.loss_chunk_rows;
   return {.hidden = carver.matrix<T>(chunk, shape.width),
-          .logits = carver.matrix<T>(chunk, shape.vocabulary),
+          .logits = carve_logits<T>(carver, chunk, shape.vocabulary),
           .divergence = carver.vector<float>(chunk),
           .log_sum_exp = carver.vector<float>(chunk),
           .teacher_log_sum_exp = carver.vector<float>(chunk)};
@@ -20,7 +29,7 @@ template <typename T>
 LossScratch<T> carve_loss_scratch(Carver& carver, const LossShape& shape) {
   const BatchBudget& budget = shape.budget;
   const std::int64_t chunk = budget.loss_chunk_rows;
-  LossScratch<T> scratch{.logits = carver.matrix<T>(chunk, shape.vocabulary),
+  LossScratch<T> scratch{.logits = carve_logits<T>(carver, chunk, shape.vocabulary),
                          .log_sum_exp = carver.vector<float>(chunk),
                          .weights = carver.vector<float>(chunk)};
   if (shape.settings.distilled()) scratch.teacher = carve_teacher_scratch<T>(carver, shape);
