@@ -159,7 +159,7 @@ std::vector<Option> train_options() {
           [](auto& run) -> auto& { return run.train.compute; }),
       declare(
           "train.loss.type",
-          "decayed cross-entropy, or D-PACE, whose loss is a sum over a document's blocks, tens or more",
+          "decayed cross-entropy, or D-PACE, whose loss is a sum over a document's blocks, often hundreds",
           [](auto& run) -> auto& { return run.train.loss.type; }),
       real(
           "train.loss.gamma", {0, kLarge}, "decay over offsets; 0: none; auto: by block size (16: 7, 8: 4)",

@@ -11,29 +11,29 @@
 namespace draftsmith::test {
 namespace {
 
-class AttentionBitsTest : public testing::TestWithParam<Layout> {};
+class AttentionBitsTest : public testing::TestWithParam<AttentionLayout> {};
 
 TEST_P(AttentionBitsTest, TheNumberOfThreadsChangesNoBit) {
-  Operands<float> one(case_of(GetParam()));
+  AttentionOperands<float> one(case_of(GetParam()));
   one.forward();
   one.backward();
   for (const int threads : {2, 3}) {
-    Operands<float> many(case_of(GetParam()));
+    AttentionOperands<float> many(case_of(GetParam()));
     many.forward(threads);
     many.backward(threads);
     EXPECT_TRUE(one.result_bits() == many.result_bits()) << threads << " threads";
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, AttentionBitsTest, testing::ValuesIn(kLayouts),
+INSTANTIATE_TEST_SUITE_P(Layouts, AttentionBitsTest, testing::ValuesIn(kAttentionLayouts),
                          [](const auto& param) { return param.param.name; });
 
 TEST(AttentionBitsTest, NothingBeyondTheAnchorIsRead) {
   const AttentionCase at = blocks_of({"", 2, 1, 16, 4, false, {100, 80}, {{0, 66}, {5, -1}}});
-  Operands<float> run(at);
+  AttentionOperands<float> run(at);
   run.forward();
   run.backward();
-  Operands<float> poisoned(at);
+  AttentionOperands<float> poisoned(at);
   const float kNan = std::numeric_limits<float>::quiet_NaN();
   for (std::int64_t row = 0; row < at.context_rows; ++row) {
     if (row < 66 || (row >= 100 && row < 105)) continue;
@@ -59,7 +59,7 @@ TEST(AttentionBitsTest, NothingBeyondTheAnchorIsRead) {
 template <typename T>
 void expect_nan_to_reach_its_own_row_only() {
   constexpr std::int64_t kRow = 5;  // of the block at anchor 9
-  Operands<T> run(blocks_of({"", 2, 1, 64, 4, false, {40}, {{0, 9, 30}}}));
+  AttentionOperands<T> run(blocks_of({"", 2, 1, 64, 4, false, {40}, {{0, 9, 30}}}));
   run.query.matrix()(kRow, 64) = T(std::numeric_limits<float>::quiet_NaN());  // of the second head
   run.forward();
   for (std::int64_t row = 0; row < run.at.rows(); ++row) {
@@ -77,8 +77,8 @@ TEST(AttentionBitsTest, ANanInAQueryReachesItsOwnRowOnly) {
 
 // The bits of launches with a plan of their own, however many launches share one.
 template <typename T>
-void expect_plans_to_change_nothing(const Layout& layout) {
-  Operands<T> own(case_of(layout)), shared(case_of(layout)), forward_only(case_of(layout));
+void expect_plans_to_change_nothing(const AttentionLayout& layout) {
+  AttentionOperands<T> own(case_of(layout)), shared(case_of(layout)), forward_only(case_of(layout));
   own.forward();
   own.backward();
   shared.plan_for(AttentionPasses::forward_and_backward);
@@ -96,10 +96,10 @@ void expect_plans_to_change_nothing(const Layout& layout) {
 }
 
 TEST(AttentionBitsTest, OnePlanServesEveryLaunchWithItsIntervals) {
-  const Layout layout{"", 4, 2, 64, 8, false, {300, 77}, {{3, 20, 21, 290}, {0, 60}}};
+  const AttentionLayout layout{"", 4, 2, 64, 8, false, {300, 77}, {{3, 20, 21, 290}, {0, 60}}};
   expect_plans_to_change_nothing<float>(layout);
   expect_plans_to_change_nothing<bf16>(layout);
-  Layout causal = layout;
+  AttentionLayout causal = layout;
   causal.causal = true;
   expect_plans_to_change_nothing<bf16>(causal);
 }
@@ -107,13 +107,13 @@ TEST(AttentionBitsTest, OnePlanServesEveryLaunchWithItsIntervals) {
 // Rows alone, as in decoding, against the same rows together, as in verifying a block or a prefill. Few rows take heads
 // together, as many as their thread has.
 template <typename T>
-void expect_rows_alone(const Layout& layout, int threads) {
-  Operands<T> together(prefill_of(layout));
+void expect_rows_alone(const AttentionLayout& layout, int threads) {
+  AttentionOperands<T> together(prefill_of(layout));
   together.forward();
   const std::int64_t width = layout.query_heads * layout.head_dim;
   for (const std::int64_t rows : {1, 2, 7, 8, 32}) {
     for (std::int64_t first = 0; first + rows <= together.at.rows(); first += 29) {
-      Operands<T> alone(together.at);
+      AttentionOperands<T> alone(together.at);
       const Device device = test_device(threads);
       run_on<T>(device, AttentionForward<T>{.shape = together.at.shape,
                                             .intervals = {alone.intervals().begin.slice(first, rows),
@@ -132,12 +132,12 @@ void expect_rows_alone(const Layout& layout, int threads) {
 }
 
 TEST(AttentionBitsTest, ARowsBitsDoNotDependOnTheRowsBesideIt) {
-  const Layout layout{"", 4, 2, 16, 0, false, {3, 200}, {}};
+  const AttentionLayout layout{"", 4, 2, 16, 0, false, {3, 200}, {}};
   expect_rows_alone<float>(layout, 1);
   expect_rows_alone<bf16>(layout, 1);
   // Three kv heads over two threads; columns that pairs of vectors leave over; values that lie unpadded in storage, or not.
   for (const std::int64_t head_dim : {40, 80}) {
-    const Layout uneven{"", 6, 3, head_dim, 0, false, {3, 90}, {}};
+    const AttentionLayout uneven{"", 6, 3, head_dim, 0, false, {3, 90}, {}};
     expect_rows_alone<float>(uneven, 2);
     expect_rows_alone<bf16>(uneven, 2);
   }
@@ -146,8 +146,8 @@ TEST(AttentionBitsTest, ARowsBitsDoNotDependOnTheRowsBesideIt) {
 
 // A block's bits depend on its document alone, wherever that lies in the context.
 TEST(AttentionBitsTest, ABlocksBitsDoNotDependOnTheDocumentsBesideIt) {
-  Operands<float> packed(blocks_of({"", 2, 1, 16, 4, false, {37, 100}, {{20}, {90}}}));
-  Operands<float> alone(blocks_of({"", 2, 1, 16, 4, false, {100}, {{90}}}));
+  AttentionOperands<float> packed(blocks_of({"", 2, 1, 16, 4, false, {37, 100}, {{20}, {90}}}));
+  AttentionOperands<float> alone(blocks_of({"", 2, 1, 16, 4, false, {100}, {{90}}}));
   const auto copy = [](Guarded<float>& from, std::int64_t first, Guarded<float>& to) {
     for (std::int64_t row = 0; row < to.matrix().rows; ++row) {
       std::copy_n(from.matrix().row(first + row), to.matrix().columns, to.matrix().row(row));

@@ -21,7 +21,7 @@
 
 namespace draftsmith::test {
 
-struct Layout {
+struct AttentionLayout {
   std::string name;
   std::int64_t query_heads, kv_heads, head_dim, block_size;
   bool causal;
@@ -30,9 +30,9 @@ struct Layout {
   std::int64_t window = 0;                         // 0: none
 };
 
-inline void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
+inline void PrintTo(const AttentionLayout& layout, std::ostream* out) { *out << layout.name; }
 
-inline AttentionShape shape_of(const Layout& layout) {
+inline AttentionShape shape_of(const AttentionLayout& layout) {
   return {.query_heads = layout.query_heads,
           .kv_heads = layout.kv_heads,
           .head_dim = layout.head_dim,
@@ -42,7 +42,7 @@ inline AttentionShape shape_of(const Layout& layout) {
 }
 
 // Draft blocks as in training: offset o of anchor a sees [max(0, a + o - (W - 1)), a) of its document.
-inline AttentionCase blocks_of(const Layout& layout) {
+inline AttentionCase blocks_of(const AttentionLayout& layout) {
   AttentionCase at{.shape = shape_of(layout)};
   for (std::size_t document = 0; document < layout.documents.size(); ++document) {
     for (const std::int64_t anchor : layout.anchors[document]) {
@@ -60,7 +60,7 @@ inline AttentionCase blocks_of(const Layout& layout) {
 }
 
 // Every row of every document, seeing up to itself.
-inline AttentionCase prefill_of(const Layout& layout) {
+inline AttentionCase prefill_of(const AttentionLayout& layout) {
   AttentionCase at{.shape = shape_of(layout)};
   for (const std::int64_t length : layout.documents) {
     for (std::int64_t row = 0; row < length; ++row) {
@@ -74,19 +74,19 @@ inline AttentionCase prefill_of(const Layout& layout) {
   return at;
 }
 
-inline AttentionCase case_of(const Layout& layout) {
+inline AttentionCase case_of(const AttentionLayout& layout) {
   return layout.block_size > 0 ? blocks_of(layout) : prefill_of(layout);
 }
 
 // The operands of one call, strided, and everything that it writes.
 template <typename T>
-struct Operands {
+struct AttentionOperands {
   AttentionCase at;
   Guarded<T> query, context_key, context_value, block_key, block_value, output, grad_output;
   Guarded<T> grad_query, grad_context_key, grad_context_value, grad_block_key, grad_block_value;
   Guarded<float> log_sum_exp, delta;
 
-  explicit Operands(const AttentionCase& wanted) : at(wanted) {
+  explicit AttentionOperands(const AttentionCase& wanted) : at(wanted) {
     const std::int64_t width = at.shape.query_heads * at.shape.head_dim;
     const std::int64_t kv_width = at.shape.kv_heads * at.shape.head_dim;
     const std::int64_t block_rows = at.shape.block_size > 0 ? at.rows() : 0;
@@ -195,7 +195,7 @@ DType probabilities_of() {
 }
 
 template <typename T>
-void expect_forward(Operands<T>& run) {
+void expect_forward(AttentionOperands<T>& run) {
   const AttentionInputs<double> inputs = run.inputs();
   const std::vector<double> expected = attention_reference(run.at, inputs);
   const AttentionErrors errors =
@@ -204,7 +204,7 @@ void expect_forward(Operands<T>& run) {
 }
 
 template <typename T>
-void expect_backward(Operands<T>& run) {
+void expect_backward(AttentionOperands<T>& run) {
   const AttentionInputs<double> inputs = run.inputs();
   const std::vector<double> output = run.output.values(), grad_output = run.grad_output.values();
   const AttentionInputs<double> expected = attention_gradient_reference(run.at, inputs, output, grad_output);
@@ -219,7 +219,7 @@ void expect_backward(Operands<T>& run) {
 
 // Anchors at 0 (no context), at the end, neighbours, across tile edges; documents of one token; invalid
 // blocks.
-inline const std::vector<Layout> kLayouts{
+inline const std::vector<AttentionLayout> kAttentionLayouts{
     {"Gqa2Dim16", 4, 2, 16, 8, false, {5, 1, 130}, {{0, 4, -1}, {0}, {1, 63, 64, 65, 129}}},
     {"Gqa1Dim64Causal", 2, 2, 64, 7, true, {70, 40}, {{0, 1, 69}, {39, -1, -1}}},
     {"Gqa4Dim80", 4, 1, 80, 4, false, {200}, {{0, 127, 128, 129, 199}}},

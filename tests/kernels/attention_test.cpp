@@ -10,11 +10,11 @@
 namespace draftsmith::test {
 namespace {
 
-class AttentionTest : public testing::TestWithParam<Layout> {};
+class AttentionTest : public testing::TestWithParam<AttentionLayout> {};
 
 template <typename T>
-void expect_formula(const Layout& layout) {
-  Operands<T> run(case_of(layout));
+void expect_formula(const AttentionLayout& layout) {
+  AttentionOperands<T> run(case_of(layout));
   run.forward();
   expect_forward(run);
   run.backward();
@@ -25,12 +25,12 @@ void expect_formula(const Layout& layout) {
 TEST_P(AttentionTest, MatchesTheFormulaInFloat) { expect_formula<float>(GetParam()); }
 TEST_P(AttentionTest, MatchesTheFormulaInBf16) { expect_formula<bf16>(GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, AttentionTest, testing::ValuesIn(kLayouts),
+INSTANTIATE_TEST_SUITE_P(Layouts, AttentionTest, testing::ValuesIn(kAttentionLayouts),
                          [](const auto& param) { return param.param.name; });
 
 TEST(AttentionReferenceTest, GradientIsTheDerivativeByComplexStep) {
   const AttentionCase at = blocks_of({"", 2, 1, 4, 3, true, {6, 4}, {{0, 5, -1}, {3}}, 4});
-  Operands<float> run(at);
+  AttentionOperands<float> run(at);
   const AttentionInputs<double> inputs = run.inputs();
   const std::vector<double> grad_output = run.grad_output.values();
   const AttentionInputs<double> gradient =
@@ -63,7 +63,7 @@ TEST(AttentionTest, ARowThatSeesNothingIsZero) {
   AttentionCase at = prefill_of({"", 2, 1, 16, 0, false, {6}, {}});
   at.begin = {0, 0, 3, 0, 2, 5};
   at.end = {1, 0, 3, -1, 6, 5};
-  Operands<float> run(at);
+  AttentionOperands<float> run(at);
   run.forward();
   run.backward();
   for (const std::int64_t row : {1, 2, 3, 5}) {
@@ -77,7 +77,7 @@ TEST(AttentionTest, ARowThatSeesNothingIsZero) {
 }
 
 TEST(AttentionTest, NeitherDirectionTakesHeap) {
-  Operands<bf16> run(blocks_of({"", 4, 2, 64, 8, false, {200}, {{100, 180}}}));
+  AttentionOperands<bf16> run(blocks_of({"", 4, 2, 64, 8, false, {200}, {{100, 180}}}));
   const std::int64_t before = heap_counts().ours;
   run.forward(2);
   run.backward(2);
@@ -85,7 +85,7 @@ TEST(AttentionTest, NeitherDirectionTakesHeap) {
 }
 
 TEST(AttentionTest, LargeScoresDoNotOverflow) {
-  Operands<float> run(blocks_of({"", 1, 1, 16, 4, false, {70}, {{69}}}));
+  AttentionOperands<float> run(blocks_of({"", 1, 1, 16, 4, false, {70}, {{69}}}));
   run.query.fill_normal(1, 60);
   run.forward();
   run.backward();
