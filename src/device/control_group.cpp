@@ -1,6 +1,7 @@
 #include "device/control_group.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <string>
@@ -11,12 +12,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The names of a version's files.
+// The names of a version's files, and of the lines of memory.stat that count pages of files.
 struct Names {
-  const char *limit, *used, *cached;
+  const char *limit, *used;
+  std::array<std::string_view, 2> cached;
 };
-constexpr Names kVersion2 = {"memory.max", "memory.current", "inactive_file"};
-constexpr Names kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+constexpr Names kVersion2 = {"memory.max", "memory.current", {"inactive_file", "active_file"}};
+constexpr Names kVersion1 = {
+    "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
 
 // "max", which limits nothing, is no number.
 std::optional<std::int64_t> read_number(const fs::path& path) {
@@ -29,13 +32,13 @@ std::optional<std::int64_t> read_number(const fs::path& path) {
                                                                              : std::nullopt;
 }
 
-std::int64_t cached_bytes(const fs::path& group, const char* name) {
+std::int64_t cached_bytes(const fs::path& group, const Names& names) {
   std::ifstream stream(group / "memory.stat");
-  std::string key;
-  for (std::int64_t value = 0; stream >> key >> value;) {
-    if (key == name) return value;
+  std::int64_t sum = 0, value = 0;
+  for (std::string key; stream >> key >> value;) {
+    if (std::find(names.cached.begin(), names.cached.end(), key) != names.cached.end()) sum += value;
   }
-  return 0;
+  return sum;
 }
 
 std::optional<std::int64_t> left_in(const fs::path& group, const Names& names) {
@@ -43,7 +46,7 @@ std::optional<std::int64_t> left_in(const fs::path& group, const Names& names) {
   // Version 1 writes "no limit" as a number beyond every machine's memory.
   constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
   if (!limit || !used || *limit >= kNoLimit) return std::nullopt;
-  return std::max<std::int64_t>(0, *limit - *used + cached_bytes(group, names.cached));
+  return std::max<std::int64_t>(0, *limit - *used + cached_bytes(group, names));
 }
 
 // Of a group and all above it. In a container the path may be that of the machine outside: then only the root is there.
