@@ -86,7 +86,7 @@ OptionScalar scalar_from(const YAML::Node& node) {
 
 std::string found_text(const YAML::Node& node) {
   if (node.IsNull()) return "nothing";
-  if (node.IsSequence()) return fmt::format("a list of {}", node.size());
+  if (node.IsSequence()) return node.size() == 0 ? "an empty list" : fmt::format("a list of {}", node.size());
   if (node.IsMap()) return "a mapping";
   const OptionScalar scalar = scalar_from(node);
   if (std::holds_alternative<std::string>(scalar)) return fmt::format("the text '{}'", node.Scalar());

@@ -22,6 +22,22 @@ void check_required(const RunConfig& config, Findings& findings) {
   }
 }
 
+// Taken as it is, "~/runs" would be a folder of that name here.
+void check_paths(const RunConfig& config, Findings& findings) {
+  const std::pair<const char*, const std::string*> paths[] = {{"target", &config.target},
+                                                              {"drafter.init", &config.drafter.init},
+                                                              {"data.train", &config.data.train},
+                                                              {"data.eval", &config.data.eval},
+                                                              {"output", &config.output}};
+  for (const auto& [option, path] : paths) {
+    if (*path != "~" && !path->starts_with("~/")) continue;
+    findings.push_back(
+        {option, fmt::format("'{}' is {}: only a shell knows what ~ stands for; write the whole "
+                             "path, or ./~ for a folder of that name",
+                             option, *path)});
+  }
+}
+
 void check_heads(const DrafterConfig& drafter, Findings& findings) {
   if (drafter.query_heads && drafter.kv_heads && *drafter.query_heads % *drafter.kv_heads != 0) {
     findings.push_back({"drafter.kv_heads", fmt::format("'drafter.kv_heads' is {}, which must divide "
@@ -218,6 +234,7 @@ void check_file(const std::string& option, const std::string& path, Findings& fi
 std::vector<ConfigFinding> check_config(const RunConfig& config) {
   Findings findings;
   check_required(config, findings);
+  check_paths(config, findings);
   check_heads(config.drafter, findings);
   check_taps(config.drafter, findings);
   check_sliding(config.drafter, findings);

@@ -41,6 +41,12 @@ DecodingPaths find_decoding_paths(const DecodingArguments& arguments) {
   const fs::path given = arguments.drafter;
   DecodingPaths paths{.drafter = given, .target = arguments.target};
   const RunFolder folder{given};
+  if (fs::exists(given / "state.json")) {
+    throw Error(fmt::format(
+        "{0}: this is a checkpoint of a run, not a drafter. draftsmith export RUN --checkpoint STEP makes a "
+        "drafter of it; then name the run or its export",
+        given.string()));
+  }
   if (fs::exists(folder.config())) {
     const RunConfig run = load_config({.path = folder.config(), .existence = Existence::unchecked});
     paths.run = given;

@@ -7,6 +7,7 @@
 
 #include "app/command_line.h"
 #include "app/commands.h"
+#include "device/cpu/spinning.h"
 
 namespace {
 
@@ -23,6 +24,7 @@ void open_standard_streams() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  draftsmith::limit_spinning(argv);
   open_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write
   const int code = draftsmith::run_command_line({argv + 1, argv + argc});

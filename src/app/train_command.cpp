@@ -1,10 +1,16 @@
 // Trains a drafter: run.yaml and overrides in, a run's folder with checkpoints and the exported drafter out.
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <string_view>
+
 #include <fmt/core.h>
 
 #include "app/commands.h"
 #include "app/config.h"
 #include "app/resume_check.h"
 #include "app/stop_signals.h"
+#include "base/error.h"
 #include "model/target.h"
 #include "train/resolve.h"
 #include "train/trainer.h"
@@ -12,9 +18,41 @@
 namespace draftsmith {
 namespace {
 
+namespace fs = std::filesystem;
+
 ExistingFolder existing_folder(const TrainArguments& arguments) {
   if (arguments.resume) return ExistingFolder::resume;
   return arguments.overwrite ? ExistingFolder::overwrite : ExistingFolder::refuse;
+}
+
+// A run's own config.yaml names the folder where the run began. Going on in that one is not what is meant by the
+// configuration of a folder that was moved, and another run may be there by now.
+void refuse_moved_run(const TrainArguments& arguments, const RunConfig& config) {
+  const RunFolder lies{fs::path(arguments.config).parent_path()};
+  const bool said = std::any_of(arguments.overrides.begin(), arguments.overrides.end(),
+                                [](const std::string& text) { return text.starts_with("output="); });
+  if (existing_folder(arguments) == ExistingFolder::refuse || said || !fs::exists(arguments.config) ||
+      !is_run_folder(lies) || !fs::equivalent(lies.config(), arguments.config)) {
+    return;
+  }
+  std::error_code absent;
+  if (fs::equivalent(lies.path.empty() ? "." : lies.path, config.output, absent) && !absent) return;
+  throw Error(fmt::format(
+      "{0}: this run began in {1}, and lies in {2} now. To go on with it say output={2}; to train into {1} "
+      "say output={1}",
+      arguments.config, config.output, lies.path.empty() ? "." : lies.path.string()));
+}
+
+// As a shell reads it back.
+std::string quoted(const std::string& text) {
+  const std::string_view safe = "/._-+=,:@%~";
+  const bool plain = std::all_of(text.begin(), text.end(), [&](unsigned char c) {
+    return std::isalnum(c) != 0 || c >= 0x80 || safe.find(static_cast<char>(c)) != safe.npos;
+  });
+  if (plain) return text;
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
 }
 
 }  // namespace
@@ -22,6 +60,7 @@ ExistingFolder existing_folder(const TrainArguments& arguments) {
 int run_train(const TrainArguments& arguments) {
   const StopSignals signals("finishing the step");
   RunConfig config = load_config({.path = arguments.config, .overrides = arguments.overrides});
+  refuse_moved_run(arguments, config);
   config.train.compute = resolve_compute(config.train.compute);
   const RunInputs inputs = load_run_inputs(config);
   fill_resolved(config, inputs.shapes.drafter);
@@ -51,7 +90,7 @@ int run_train(const TrainArguments& arguments) {
   fmt::print("checkpoint: {}\n", result.checkpoint.path.string());
   if (!result.stopped()) return run_export({.run = config.output});
   fmt::print("stopped after step {} of {}; to go on: draftsmith train {} --resume\n", result.step,
-             result.steps, RunFolder{config.output}.config().string());
+             result.steps, quoted(RunFolder{config.output}.config().string()));
   return 128 + signals.received();
 }
 

@@ -36,6 +36,28 @@ std::filesystem::path temporary_name(const std::filesystem::path& final_path, in
          fmt::format("{}{}-{}-{}", kTemporaryPrefix, final_path.filename().string(), ::getpid(), attempt);
 }
 
+void write_all(int descriptor, const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_file_error(path, "write", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+// A link is followed, to a file that is not there yet too.
+std::filesystem::path behind_links(std::filesystem::path path) {
+  constexpr int kMostLinks = 40;  // as the system allows
+  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(path); ++i) {
+    path = parent_folder(path) / std::filesystem::read_symlink(path);
+  }
+  return path;
+}
+
+bool is_device_or_pipe(const std::filesystem::path& path) {
+  return std::filesystem::exists(path) && !std::filesystem::is_regular_file(path);
+}
+
 void sync_path(const std::filesystem::path& path, int flags) {
   const ScopedDescriptor file(::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) throw_file_error(path, "open", errno);
@@ -101,12 +123,7 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::append(std::span<const std::byte> bytes) {
   DRAFTSMITH_CHECK(descriptor_ >= 0, "nothing is written after commit");
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw_file_error(final_path_, "write", errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
+  write_all(descriptor_, final_path_, bytes);
 }
 
 void AtomicFile::commit() {
@@ -125,10 +142,21 @@ void atomic_write_file(const std::filesystem::path& path, std::string_view conte
   file.commit();
 }
 
+void write_result_file(const std::filesystem::path& path, std::string_view contents) {
+  if (!is_device_or_pipe(path)) return atomic_write_file(behind_links(path), contents);
+  const ScopedDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file.get() < 0) throw_file_error(path, "open for writing", errno);
+  write_all(file.get(), path, std::as_bytes(std::span(contents)));
+}
+
 void check_writable(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path))
     throw Error(fmt::format("{}: expected the name of a file to write, found a folder", path.string()));
-  const AtomicFile file(path);
+  if (!is_device_or_pipe(path)) {
+    const AtomicFile file(behind_links(path));
+  } else if (::access(path.c_str(), W_OK) != 0) {
+    throw_file_error(path, "open for writing", errno);
+  }
 }
 
 std::string read_text_file(const std::filesystem::path& path) {

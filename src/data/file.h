@@ -55,7 +55,11 @@ class AtomicFile {
 // Replaces `path` by `contents` in one step: readers see the old file or the new one, also after a crash.
 void atomic_write_file(const std::filesystem::path& path, std::string_view contents);
 
-// Throws Error where atomic_write_file(path) would: for asking before long work. Leaves nothing.
+// To where a user's path leads: the file behind a link is replaced in one step, and a device or a pipe is written into and
+// stays what it is.
+void write_result_file(const std::filesystem::path& path, std::string_view contents);
+
+// Throws Error where write_result_file(path) would: for asking before long work. Leaves nothing.
 void check_writable(const std::filesystem::path& path);
 
 std::string read_text_file(const std::filesystem::path& path);

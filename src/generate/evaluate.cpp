@@ -117,7 +117,7 @@ void write_evaluation(const std::filesystem::path& path, const EvaluationReport&
                            {"plain_tokens_per_second", {report.plain.tokens_per_second()}},
                            {"speculative_tokens_per_second", {report.speculative.tokens_per_second()}},
                            {"speed_up", {report.speed_up()}}};
-  atomic_write_file(path, write_json({members}, JsonLayout::indented));
+  write_result_file(path, write_json({members}, JsonLayout::indented));
 }
 
 void print_evaluation(std::ostream& out, const EvaluationReport& report) {

@@ -9,6 +9,11 @@
 namespace draftsmith {
 namespace {
 
+// "1 sample", "2 samples".
+std::string counted(std::int64_t count, const char* of) {
+  return fmt::format("{} {}{}", count, of, count == 1 ? "" : "s");
+}
+
 constexpr const char* kSetUpNames[] = {"arena", "pinned_pool", "kernel", "handle"};
 
 DeviceSplit best_split_of(const TrainReport& report) {
@@ -41,7 +46,7 @@ std::string balance_text(const TrainReport& report) {
                   split_text(now), busy(work.target_s, now.targets), busy(work.drafter_s, now.drafters));
   if (!report.comparable() || report.devices.size() == 1) return text;
   if (best == now) return text + "    no other split of these devices would be faster\n";
-  return text + fmt::format("    the fastest with these devices: {}, {:.2f} times as fast\n",
+  return text + fmt::format("    by their work the fastest with these devices: {}, {:.2f} times as fast\n",
                             split_text(best), split_s(work, now) / split_s(work, best));
 }
 
@@ -115,8 +120,10 @@ std::string range_text(const ByteRange& range) {
 }
 
 std::string memory_text(const MemoryReport& memory) {
-  std::string text =
-      fmt::format("memory in {} samples: {}\n", memory.samples, memory.steady() ? "steady" : "NOT steady");
+  const char* const judgement = !memory.steady()             ? "NOT steady"
+                                : memory.anonymous.sampled() ? "steady"
+                                                             : "steady as far as so short a run shows";
+  std::string text = fmt::format("memory in {}: {}\n", counted(memory.samples, "sample"), judgement);
   const auto line = [&](const std::string& name, const ByteRange& range) {
     text += fmt::format("    {:<22} {}\n", name, range_text(range));
   };
@@ -137,10 +144,13 @@ std::string device_text(const DeviceReport& device) {
   if (device.drafter)
     copies += fmt::format("    copies from slots      {:>7.1f} GB/s\n", device.copy_rates.from_slot / 1e9);
   return fmt::format(
-      "  {} ({}, {} thread{}): {}, {:.1f} GFLOP/s useful, {:.0f} % of the {:.0f} of one product\n{}{}",
-      device.name, role, device.threads, device.threads == 1 ? "" : "s", byte_text(device.bytes),
-      device.flops_per_second() / 1e9, 100 * device.flops_per_second() / device.product_rate,
-      device.product_rate / 1e9, purpose_text(device.bytes_by_purpose), copies);
+      "  {} ({}, {}): {}; at work {:.0f} % of the time, then {:.1f} useful GFLOP/s, {:.0f} % of the {:.0f} "
+      "of one "
+      "product\n{}{}",
+      device.name, role, counted(device.threads, "thread"), byte_text(device.bytes),
+      100 * device.busy_s / std::max(device.total_s, 1e-9), device.flops_per_second() / 1e9,
+      100 * device.flops_per_second() / device.product_rate, device.product_rate / 1e9,
+      purpose_text(device.bytes_by_purpose), copies);
 }
 
 // Of a drafter, the waits from its first features on.
@@ -227,7 +237,8 @@ std::string report_json(const TrainReport& report) {
 std::string report_text(const TrainReport& report) {
   const auto& after = report.seal.after;
   std::string text = fmt::format(
-      "steps {}..{} in {:.1f} s: {:.0f} tokens/s, {:.0f} blocks/s, {}, {} steps skipped\n"
+      "steps {}..{} in {:.1f} s, evaluations among them: {:.0f} tokens/s, {:.0f} blocks/s, {}, {} steps "
+      "skipped\n"
       "after set-up: {} arenas, {} pinned pools, {} kernels, {} handles; heap on device threads: {} by us, "
       "{} "
       "by the GEMM library{}\n"

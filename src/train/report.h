@@ -29,7 +29,10 @@ struct DeviceReport {
   double product_rate = 0;  // 2 * multiply-adds / s of one product at warm-up
   CopyRates copy_rates;
 
-  double flops_per_second() const { return (work.target_flops + work.drafter_flops) / total_s; }
+  // While it was at work; 0 when it never was.
+  double flops_per_second() const {
+    return busy_s > 0 ? (work.target_flops + work.drafter_flops) / busy_s : 0;
+  }
   // What of busy_s went into each role; on a device with both, by their useful work.
   RoleWork role_work() const;
 };

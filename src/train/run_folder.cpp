@@ -38,13 +38,13 @@ bool holds_anything(const fs::path& folder) {
   });
 }
 
-bool begins_as_a_run(const fs::path& config) {
-  std::ifstream stream(config, std::ios::binary);
+}  // namespace
+
+bool is_run_folder(const RunFolder& folder) {
+  std::ifstream stream(folder.config(), std::ios::binary);
   std::string first_line;
   return std::getline(stream, first_line) && first_line + '\n' == kRunMark;
 }
-
-}  // namespace
 
 fs::path RunFolder::checkpoint(std::int64_t step) const {
   return checkpoints() / fmt::format("{}{:08}", kStepPrefix, step);
@@ -68,7 +68,7 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
                       "--overwrite removes that run and begins anew, output=… names another folder",
                       name));
     }
-    if (!begins_as_a_run(folder.config())) {  // the first that a run writes and the last that it is without
+    if (!is_run_folder(folder)) {  // the first that a run writes and the last that it is without
       throw Error(
           fmt::format("{}: expected a run's folder, whose config.yaml begins with \"{}\", found something "
                       "else, which --overwrite does not remove; choose another output. If it is a run of an "

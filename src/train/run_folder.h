@@ -30,6 +30,9 @@ struct RunFolder {
   std::filesystem::path checkpoint(std::int64_t step) const;
 };
 
+// Whether its config.yaml begins as that of a run.
+bool is_run_folder(const RunFolder& folder);
+
 enum class ExistingFolder { refuse, resume, overwrite };
 
 // Makes the folder ready for a run and gives its path back. An existing one that holds anything is refused

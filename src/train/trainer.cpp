@@ -139,6 +139,19 @@ constexpr int kStopForLog = -1;  // no signal's number
                           last->path.string()));
 }
 
+// A run that fails says from where it can go on, unless its failure does.
+[[noreturn]] void throw_failure(const std::exception_ptr& failure,
+                                const std::optional<CheckpointFolder>& last) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& found) {
+    const std::string text = found.what();
+    if (!last || text.find("--resume") != text.npos || text.find(last->path.string()) != text.npos) throw;
+    throw Error(fmt::format("{}. The newest checkpoint is {}: when that is put right, go on with --resume",
+                            text, last->path.string()));
+  }
+}
+
 template <typename T>
 void run_pipeline(Pipeline<T>& pipeline, const StartingPoint& start, Recorder& recorder,
                   CheckpointThread& checkpoints) {
@@ -153,7 +166,7 @@ void run_pipeline(Pipeline<T>& pipeline, const StartingPoint& start, Recorder& r
   } catch (const std::exception& log) {
     throw_log_failure(log, failure, checkpoints.last_written());
   }
-  if (failure) std::rethrow_exception(failure);
+  if (failure) throw_failure(failure, checkpoints.last_written());
 }
 
 template <typename T>

@@ -29,7 +29,8 @@ class Differences {
 
 std::vector<std::string> names_of(const std::vector<LayerKind>& kinds) {
   std::vector<std::string> names;
-  for (const LayerKind kind : kinds) names.push_back(kind == LayerKind::full ? "full" : "sliding");
+  for (const LayerKind kind : kinds)
+    names.push_back(kind == LayerKind::full ? "full_attention" : "sliding_attention");
   return names;
 }
 

@@ -28,6 +28,15 @@ TEST(ConfigCheck, TheDefaultsAreSound) {
   EXPECT_THAT(findings_after([](RunConfig&) {}), IsEmpty());
 }
 
+TEST(ConfigCheck, ATildeStandsForNothing) {
+  EXPECT_THAT(
+      findings_after([](RunConfig& run) { run.output = "~/runs/one"; }),
+      HasSubstr(
+          "output: 'output' is ~/runs/one: only a shell knows what ~ stands for; write the whole path"));
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.data.eval = "~"; }), HasSubstr("'data.eval' is ~"));
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.output = "./~/runs/~one"; }), IsEmpty());
+}
+
 TEST(ConfigCheck, ADocumentMustFitTheBudget) {
   EXPECT_THAT(findings_after([](RunConfig& run) { run.train.context_tokens = run.data.max_length; }),
               IsEmpty());

@@ -245,7 +245,7 @@ TEST(Config, ValuesOutsideTheirRangeAreRefused) {
   EXPECT_THAT(refusal_of_line("train: {optimizer: {lr: nan}}"), HasSubstr("found the text 'nan'"));
   EXPECT_THAT(refusal_of_line("devices: {queue: {slots: 0}}"),
               HasSubstr("an integer from 1 to 4096; found 0"));
-  EXPECT_THAT(refusal_of_line("devices: {drafters: []}"), HasSubstr("a list of texts; found a list of 0"));
+  EXPECT_THAT(refusal_of_line("devices: {drafters: []}"), HasSubstr("a list of texts; found an empty list"));
 }
 
 TEST(Config, DuplicatesAreRefused) {

@@ -97,6 +97,32 @@ TEST(SpoiltRun, TwoRunsDoNotShareAFolder) {
   EXPECT_TRUE(fs::exists(run_folder(scene).exported() / "model.safetensors"));
 }
 
+// Its config.yaml names the folder where it began, and another run may be there by now.
+TEST(SpoiltRun, AMovedRunGoesOnWhereItIsSaidTo) {
+  const Scene scene;
+  ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);
+  const RunFolder moved{scene.path() / "moved run"};
+  fs::rename(run_folder(scene).path, moved.path);
+  for (const char* how : {"--resume", "--overwrite"}) {
+    const Outcome outcome = type({"train", moved.config().string(), how});
+    EXPECT_EQ(outcome.code, kExitError);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("this run began in " + run_folder(scene).path.string()),
+                                   HasSubstr("output=" + moved.path.string())));
+  }
+  EXPECT_EQ(type({"train", moved.config().string(), "--resume", "output=" + moved.path.string()}).code,
+            kExitDone);
+  EXPECT_FALSE(fs::exists(run_folder(scene).path));
+}
+
+TEST(SpoiltRun, ACheckpointIsNoDrafter) {
+  const Scene scene;
+  ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);
+  const fs::path checkpoint = list_checkpoints(run_folder(scene)).back().path;
+  const Outcome outcome = type({"generate", checkpoint.string(), "--prompt", "Hi"});
+  EXPECT_EQ(outcome.code, kExitError);
+  EXPECT_THAT(outcome.err, HasSubstr("this is a checkpoint of a run, not a drafter"));
+}
+
 TEST(SpoiltRun, OverwriteWithATargetThatIsCutShortKeepsTheOlderRun) {
   const Scene scene;
   ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);

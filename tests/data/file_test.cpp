@@ -1,5 +1,8 @@
 #include "data/file.h"
 
+#include <fstream>
+#include <thread>
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -18,6 +21,33 @@ TEST(File, IsReplacedInOneStep) {
   atomic_write_file(path, std::string("t\0o", 3));
   EXPECT_EQ(read_text_file(path), std::string("t\0o", 3));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(ResultFile, ReplacesTheFileBehindALinkAndKeepsTheLink) {
+  const TemporaryFolder folder;
+  const std::filesystem::path link = folder.path() / "link", file = folder.path() / "file";
+  std::filesystem::create_symlink("file", link);
+  for (const char* text : {"made", "replaced"}) {  // the file is not there at first
+    check_writable(link);
+    write_result_file(link, text);
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+    EXPECT_EQ(read_text_file(file), text);
+  }
+}
+
+TEST(ResultFile, GoesIntoAPipeOrDeviceThatStaysOne) {
+  const TemporaryFolder folder;
+  const std::filesystem::path pipe = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  check_writable(pipe);
+  std::string read;
+  std::thread reader([&] { std::ifstream(pipe) >> read; });
+  write_result_file(pipe, "text");
+  reader.join();
+  EXPECT_EQ(read, "text");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  write_result_file("/dev/null", "text");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
 TEST(File, HasTheUsualPermissions) {

@@ -93,7 +93,10 @@ TEST(Failure, OfAnEvaluationStillWritesTheCheckpointThatWaitsForIt) {
   }
   straight.train();
   run.hooks = throwing(PipelinePoint::evaluated, 4);  // the first after four steps of one micro-batch
-  within_limit([&] { expect_error([&] { run.train(); }, {"the device fell over"}); });
+  within_limit([&] {
+    expect_error([&] { run.train(); }, {"the device fell over. The newest checkpoint is ",
+                                        "checkpoints/step-00000004", "go on with --resume"});
+  });
   EXPECT_EQ(newest_checkpoint(run.folder()).step, 4);
   run.hooks = {};
   run.train(ExistingFolder::resume);
