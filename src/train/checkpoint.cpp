@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "data/checksum.h"
 #include "data/file.h"
 #include "data/json_fields.h"
 #include "data/safetensors.h"
@@ -55,17 +54,19 @@ void write_state(const fs::path& path, const WeightTable& table, const TrainedSt
   writer.finish();
 }
 
-JsonValue evaluation_json(const EvaluationRecord& record) {
+JsonValue evaluation_json(const EvaluationRecord& record, const std::optional<CorpusIdentity>& data) {
   JsonArray by_offset;
   for (std::int64_t i = 0; i < record.accuracy_by_offset.count; ++i) {
     by_offset.push_back({record.accuracy_by_offset.values[i]});
   }
-  return {JsonObject{{"step", {record.step}},
-                     {"loss", {record.loss}},
-                     {"accuracy_by_offset", {by_offset}},
-                     {"acceptance", {record.acceptance}},
-                     {"conversations", {record.conversations}},
-                     {"seconds", {record.seconds}}}};
+  JsonObject json{{"step", {record.step}},
+                  {"loss", {record.loss}},
+                  {"accuracy_by_offset", {by_offset}},
+                  {"acceptance", {record.acceptance}},
+                  {"conversations", {record.conversations}},
+                  {"seconds", {record.seconds}}};
+  if (data) json.push_back({"data", identity_json(*data)});
+  return {json};
 }
 
 std::string facts_text(const CheckpointFacts& facts) {
@@ -77,16 +78,15 @@ std::string facts_text(const CheckpointFacts& facts) {
                    {"skipped_in_a_row", {facts.counters.skipped_in_a_row}}}}},
       {"position", {JsonObject{{"epoch", {facts.position.epoch}}, {"place", {facts.position.place}}}}},
       {"wall_s", {facts.wall_s}},
-      {"data",
-       {JsonObject{{"documents", {facts.data.documents}},
-                   {"tokens", {facts.data.tokens}},
-                   {"checksum", {facts.data.checksum}}}}}};
+      {"data", identity_json(facts.data)}};
   if (facts.target) {
     json.push_back(
         {"target",
          {JsonObject{{"samples", {facts.target->samples}}, {"checksum", {facts.target->checksum}}}}});
   }
-  if (facts.evaluation) json.push_back({"evaluation", evaluation_json(*facts.evaluation)});
+  if (facts.evaluation) {
+    json.push_back({"evaluation", evaluation_json(*facts.evaluation, facts.evaluated_on)});
+  }
   return write_json({json}, JsonLayout::indented);
 }
 
@@ -107,6 +107,34 @@ EvaluationRecord read_evaluation(const JsonFields& fields) {
   return record;
 }
 
+struct EvaluatedCheckpoint {
+  CheckpointFolder folder;
+  CheckpointFacts facts;
+};
+
+std::vector<EvaluatedCheckpoint> evaluated_checkpoints(const RunFolder& folder) {
+  std::vector<EvaluatedCheckpoint> found;
+  for (const CheckpointFolder& checkpoint : list_checkpoints(folder)) {
+    const CheckpointFacts facts = read_checkpoint_facts(checkpoint.path);
+    if (facts.evaluation) found.push_back({checkpoint, facts});
+  }
+  return found;
+}
+
+// The best of those whose scores can be compared with scores on `evaluated_on`.
+std::optional<EvaluatedCheckpoint> best_of(const std::vector<EvaluatedCheckpoint>& all,
+                                           const std::optional<CorpusIdentity>& evaluated_on) {
+  std::optional<EvaluatedCheckpoint> best;
+  double best_acceptance = 0;
+  for (const EvaluatedCheckpoint& checkpoint : all) {
+    const double acceptance = checkpoint.facts.evaluation->acceptance;
+    if (!comparable(checkpoint.facts.evaluated_on, evaluated_on) || !(acceptance > best_acceptance)) continue;
+    best = checkpoint;
+    best_acceptance = acceptance;
+  }
+  return best;
+}
+
 // The message of what a damaged checkpoint threw.
 std::optional<std::string> damage_of(const fs::path& folder) {
   try {
@@ -118,19 +146,6 @@ std::optional<std::string> damage_of(const fs::path& folder) {
 }
 
 }  // namespace
-
-CorpusIdentity identify(const Corpus& corpus) {
-  CorpusIdentity identity{.documents = corpus.size()};
-  std::uint32_t checksum = 0;
-  for (std::int64_t document = 0; document < corpus.size(); ++document) {
-    const DocumentView view = corpus[document];
-    identity.tokens += std::ssize(view.ids);
-    checksum = crc32c(std::as_bytes(view.ids), checksum);
-    checksum = crc32c(std::as_bytes(view.loss_mask), checksum);
-  }
-  identity.checksum = checksum;
-  return identity;
-}
 
 void write_checkpoint(const fs::path& folder, const CheckpointContents& contents,
                       const std::function<void()>& before_commit) {
@@ -149,8 +164,7 @@ CheckpointFacts read_checkpoint_facts(const fs::path& folder) {
   const std::string file = (folder / kFactsFile).string();
   const JsonValue json = parse_json(read_text_file(file), file);
   const JsonFields fields(file, "", json);
-  const JsonFields counters = fields.object("counters"), position = fields.object("position"),
-                   data = fields.object("data");
+  const JsonFields counters = fields.object("counters"), position = fields.object("position");
   CheckpointFacts facts{
       .step = fields.integer("step", {}),
       .counters = {.updates = counters.integer("updates", {}),
@@ -158,16 +172,16 @@ CheckpointFacts read_checkpoint_facts(const fs::path& folder) {
                    .skipped_in_a_row = counters.integer("skipped_in_a_row", {})},
       .position = {.epoch = position.integer("epoch", {}), .place = position.integer("place", {})},
       .wall_s = fields.number("wall_s", {}),
-      .data = {.documents = data.integer("documents", {}),
-               .tokens = data.integer("tokens", {}),
-               .checksum = data.integer("checksum", {})}};
+      .data = read_identity(fields.object("data"))};
   if (const auto target = fields.find_object("target")) {
     // Without a number of samples: one, the first of each tensor.
     facts.target = {.samples = target->find_integer("samples", {.least = 1, .most = 1024}).value_or(1),
                     .checksum = target->integer("checksum", {})};
   }
-  if (const auto evaluation = fields.find_object("evaluation"))
+  if (const auto evaluation = fields.find_object("evaluation")) {
     facts.evaluation = read_evaluation(*evaluation);
+    if (const auto data = evaluation->find_object("data")) facts.evaluated_on = read_identity(*data);
+  }
   return facts;
 }
 
@@ -224,16 +238,21 @@ CheckpointFolder newest_checkpoint(const RunFolder& folder) {
   throw Error(fmt::format("{}. No older checkpoint is whole: begin anew with --overwrite", *damage));
 }
 
+std::optional<CheckpointFacts> newest_evaluated(const RunFolder& folder) {
+  const std::vector<EvaluatedCheckpoint> all = evaluated_checkpoints(folder);
+  return all.empty() ? std::nullopt : std::optional(all.back().facts);
+}
+
 std::optional<CheckpointFolder> best_checkpoint(const RunFolder& folder) {
-  std::optional<CheckpointFolder> best;
-  double best_acceptance = 0;
-  for (const CheckpointFolder& checkpoint : list_checkpoints(folder)) {
-    const auto evaluation = read_checkpoint_facts(checkpoint.path).evaluation;
-    if (!evaluation || !(evaluation->acceptance > best_acceptance)) continue;
-    best = checkpoint;
-    best_acceptance = evaluation->acceptance;
-  }
-  return best;
+  const std::vector<EvaluatedCheckpoint> all = evaluated_checkpoints(folder);
+  if (all.empty()) return std::nullopt;
+  const auto best = best_of(all, all.back().facts.evaluated_on);
+  return best ? std::optional(best->folder) : std::nullopt;
+}
+
+double best_acceptance(const RunFolder& folder, const std::optional<CorpusIdentity>& evaluated_on) {
+  const auto best = best_of(evaluated_checkpoints(folder), evaluated_on);
+  return best ? best->facts.evaluation->acceptance : 0;
 }
 
 void prune_checkpoints(const RunFolder& folder, std::int64_t keep) {

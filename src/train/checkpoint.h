@@ -1,6 +1,6 @@
 // A checkpoint is a folder that is whole or absent (data/snapshot.h):
 //   state.safetensors  master.NAME, first_moment.NAME, second_moment.NAME for every weight, float32
-//   state.json         step, data position, counters, the evaluation after the step
+//   state.json         step, data position, counters, the evaluation after the step and what it was made on
 //   config.yaml        the resolved configuration
 //   drafter.json       the drafter's config.json, as it is exported
 //   choices.json       the algorithms of the products (train/choices_file.h)
@@ -14,10 +14,10 @@
 #include <optional>
 #include <string>
 
-#include "data/corpus.h"
 #include "kernels/product_choices.h"
 #include "metrics/record.h"
 #include "model/weights.h"
+#include "train/corpus_identity.h"
 #include "train/optimizer.h"
 #include "train/run_folder.h"
 #include "train/sampler.h"
@@ -34,16 +34,6 @@ struct StepCounters {
   bool operator==(const StepCounters&) const = default;
 };
 
-// Says whether two sets of documents are the same, token for token.
-struct CorpusIdentity {
-  std::int64_t documents = 0;
-  std::int64_t tokens = 0;
-  std::int64_t checksum = 0;  // CRC-32C of ids and masks
-
-  bool operator==(const CorpusIdentity&) const = default;
-};
-CorpusIdentity identify(const Corpus& corpus);
-
 struct CheckpointFacts {
   std::int64_t step = 0;  // the last that was made
   StepCounters counters;
@@ -52,6 +42,7 @@ struct CheckpointFacts {
   CorpusIdentity data;
   std::optional<TargetIdentity> target;        // none in a checkpoint that does not say
   std::optional<EvaluationRecord> evaluation;  // of this very state
+  std::optional<CorpusIdentity> evaluated_on;  // none in a checkpoint without evaluation or that does not say
 };
 
 struct CheckpointContents {
@@ -81,8 +72,15 @@ void warn_of_incomplete_checkpoints(const RunFolder& folder);
 // the message names the newest older one that is whole, and what to do.
 CheckpointFolder newest_checkpoint(const RunFolder& folder);
 
-// The one with the highest measured acceptance, the earlier of equals; nothing when none was evaluated.
+// What the newest checkpoint that holds an evaluation says.
+std::optional<CheckpointFacts> newest_evaluated(const RunFolder& folder);
+
+// The one with the highest acceptance among those that were evaluated on the same as the newest evaluated one, the
+// earlier of equals; nothing when none was evaluated.
 std::optional<CheckpointFolder> best_checkpoint(const RunFolder& folder);
+
+// The highest acceptance that was measured on `evaluated_on`; 0 when none was.
+double best_acceptance(const RunFolder& folder, const std::optional<CorpusIdentity>& evaluated_on);
 
 // Keeps the newest `keep` and the best, removes the others.
 void prune_checkpoints(const RunFolder& folder, std::int64_t keep);

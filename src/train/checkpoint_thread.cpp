@@ -80,7 +80,8 @@ void CheckpointThread::write(const SnapshotJob& job, const std::optional<Evaluat
                               .wall_s = job.wall_s,
                               .data = settings_.data,
                               .target = settings_.target,
-                              .evaluation = evaluation};
+                              .evaluation = evaluation,
+                              .evaluated_on = evaluation ? settings_.evaluated_on : std::nullopt};
   const fs::path& path = settings_.folder.path;
   const std::optional<fs::path> now = held_.place();
   const RunFolder run = now == path ? settings_.folder : rescue_folder(path, now, job.step);

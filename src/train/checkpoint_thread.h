@@ -35,8 +35,9 @@ struct CheckpointThreadSettings {
   DrafterShape drafter;
   CorpusIdentity data;
   TargetIdentity target;
+  std::optional<CorpusIdentity> evaluated_on;  // none where there is no evaluation
   std::int64_t keep = 1;
-  double best_acceptance = 0;  // of the checkpoints that a resumed run found
+  double best_acceptance = 0;  // on that, of the checkpoints that a resumed run found
   std::optional<CheckpointFolder> resumed;
 };
 

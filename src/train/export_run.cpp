@@ -80,6 +80,7 @@ std::string model_card(const DrafterShape& shape, const CheckpointFacts& facts) 
 std::string origin_text(const CheckpointFacts& facts) {
   JsonObject json{{"step", {facts.step}}};
   if (facts.evaluation) json.push_back({"acceptance", {facts.evaluation->acceptance}});
+  if (facts.evaluated_on) json.push_back({"evaluated_on", identity_json(*facts.evaluated_on)});
   return write_json({json}, JsonLayout::indented);
 }
 
@@ -91,8 +92,10 @@ std::optional<ExportOrigin> find_origin(const std::filesystem::path& exported) {
     verify_snapshot(exported, {.only = {"config.json", "model.safetensors", "origin.json"}});
     const JsonValue json = parse_json(read_text_file(path), path);
     const JsonFields fields(path, "", json);
-    return ExportOrigin{.step = fields.integer("step", {}),
+    ExportOrigin origin{.step = fields.integer("step", {}),
                         .acceptance = fields.find_number("acceptance", {})};
+    if (const auto data = fields.find_object("evaluated_on")) origin.evaluated_on = read_identity(*data);
+    return origin;
   } catch (const Error& error) {
     log_warning(fmt::format("{}. The older export is replaced", error.what()));
     return std::nullopt;
@@ -111,7 +114,8 @@ ExportedRun export_run(const RunFolder& folder, const std::string& which) {
   if (facts.evaluation) exported.acceptance = facts.evaluation->acceptance;
   if (which == "best") {
     const auto older = find_origin(folder.exported());
-    if (older && older->acceptance && *older->acceptance > exported.acceptance.value_or(0)) {
+    if (older && older->acceptance && comparable(older->evaluated_on, facts.evaluated_on) &&
+        *older->acceptance > exported.acceptance.value_or(0)) {
       exported.kept = older;
       return exported;
     }

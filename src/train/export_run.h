@@ -14,7 +14,8 @@ namespace draftsmith {
 // Of which checkpoint an export is (origin.json).
 struct ExportOrigin {
   std::int64_t step = 0;
-  std::optional<double> acceptance;  // held-out; none where it was not evaluated
+  std::optional<double> acceptance;            // held-out; none where it was not evaluated
+  std::optional<CorpusIdentity> evaluated_on;  // none where that is not said
 };
 
 struct ExportedRun {
@@ -26,8 +27,8 @@ struct ExportedRun {
 };
 
 // which: "best" (the newest where nothing was evaluated), "last", or a step. Replaces what was exported
-// before, but "best" does not replace a whole export of a higher acceptance, whose checkpoint is damaged or gone. Needs
-// the run's folder alone. Throws Error.
+// before, but "best" does not replace a whole export of a higher acceptance on the same conversations, whose checkpoint is
+// damaged or gone. Needs the run's folder alone. Throws Error.
 ExportedRun export_run(const RunFolder& folder, const std::string& which);
 
 }  // namespace draftsmith

@@ -34,9 +34,10 @@ StartingPoint starting_point(const std::optional<ResumedRun>& resumed, const Pip
   return start;
 }
 
-double best_acceptance(const RunFolder& folder) {
-  const auto best = best_checkpoint(folder);
-  return best ? read_checkpoint_facts(best->path).evaluation->acceptance : 0;
+std::optional<CorpusIdentity> identify_evaluation(const TrainRequest& request) {
+  const std::optional<Corpus>& corpus = request.inputs.evaluation;
+  if (!corpus) return std::nullopt;
+  return identify(*corpus, request.config.train.eval.conversations);
 }
 
 void announce(const TrainRequest& request, Recorder& recorder, std::int64_t steps) {
@@ -59,6 +60,14 @@ void announce_resumed(const TrainRequest& request, const ResumedRun& resumed, Re
       target == resumed.target
           ? ""
           : fmt::format("; the target is now in {}, the same as it was in {}", target, resumed.target)));
+}
+
+void announce_other_evaluation(const RunFolder& folder, const std::optional<CorpusIdentity>& evaluated_on,
+                               Recorder& recorder) {
+  const auto newest = newest_evaluated(folder);
+  if (!newest || comparable(newest->evaluated_on, evaluated_on)) return;
+  recorder.say(
+      "the evaluation data is not what steps before were scored on: scores are compared from here on only");
 }
 
 InitialState initial_state(const WeightTable& table, const PipelineInputs& inputs,
@@ -200,7 +209,11 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
   });
   const RecorderLogSink log(recorder);
   announce(request, recorder, inputs.steps);
-  if (resumed) announce_resumed(request, *resumed, recorder);
+  const std::optional<CorpusIdentity> evaluated_on = identify_evaluation(request);
+  if (resumed) {
+    announce_resumed(request, *resumed, recorder);
+    announce_other_evaluation(folder, evaluated_on, recorder);
+  }
   announce_missing(folder.metrics(), missing, recorder);
   CheckpointThread checkpoints({.folder = folder,
                                 .config_text = request.config_text,
@@ -208,8 +221,9 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
                                 .drafter = inputs.shapes.drafter,
                                 .data = identify(inputs.train),
                                 .target = identify_target(request.config.target, kTargetSamples),
+                                .evaluated_on = evaluated_on,
                                 .keep = inputs.config.train.checkpoint.keep,
-                                .best_acceptance = best_acceptance(folder),
+                                .best_acceptance = best_acceptance(folder, evaluated_on),
                                 .resumed = resumed ? std::optional(resumed->checkpoint) : std::nullopt},
                                pipeline.table(), recorder, inputs.hooks);
   if (start.owes_evaluation) offer_owed(start, initial.state(), checkpoints);
