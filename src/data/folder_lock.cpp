@@ -14,33 +14,52 @@
 namespace draftsmith {
 namespace {
 
-// Closes the descriptor, then throws; the constructor's object has no destructor yet.
+std::filesystem::path lock_file(const std::filesystem::path& folder) { return folder / ".lock"; }
+
+int open_lock(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor < 0) throw_file_error(path, "open", errno);
+  return descriptor;
+}
+
+// Closes the descriptor, then throws.
 [[noreturn]] void fail(int descriptor, const std::filesystem::path& path, int error_number) {
   ::close(descriptor);
   throw_file_error(path, "lock", error_number);
 }
 
-}  // namespace
-
-FolderLock::FolderLock(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / ".lock";
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) throw_file_error(path, "open", errno);
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) fail(descriptor_, path, errno);
-    std::string holder(32, '\0');
-    const ssize_t length = ::pread(descriptor_, holder.data(), holder.size(), 0);
-    holder.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
-    ::close(descriptor_);
-    throw Error(
-        fmt::format("{}: expected a folder that no other run uses, found it held by process {}; "
-                    "wait for it, stop it, or choose another output",
-                    folder.string(), holder.empty() ? "(unknown)" : holder));
+// Takes the lock and writes down by whom; false where another process has it.
+bool take(int descriptor, const std::filesystem::path& path) {
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) fail(descriptor, path, errno);
+    return false;
   }
   const std::string process = std::to_string(::getpid());
-  if (::ftruncate(descriptor_, 0) != 0) fail(descriptor_, path, errno);
-  if (::pwrite(descriptor_, process.data(), process.size(), 0) != static_cast<ssize_t>(process.size()))
-    fail(descriptor_, path, errno);
+  if (::ftruncate(descriptor, 0) != 0) fail(descriptor, path, errno);
+  if (::pwrite(descriptor, process.data(), process.size(), 0) != static_cast<ssize_t>(process.size()))
+    fail(descriptor, path, errno);
+  return true;
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const std::filesystem::path& folder) : descriptor_(open_lock(lock_file(folder))) {
+  if (take(descriptor_, lock_file(folder))) return;
+  std::string holder(32, '\0');
+  const ssize_t length = ::pread(descriptor_, holder.data(), holder.size(), 0);
+  holder.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+  ::close(descriptor_);
+  throw Error(
+      fmt::format("{}: expected a folder that no other run uses, found it held by process {}; "
+                  "wait for it, stop it, or choose another output",
+                  folder.string(), holder.empty() ? "(unknown)" : holder));
+}
+
+std::unique_ptr<FolderLock> FolderLock::if_free(const std::filesystem::path& folder) {
+  const int descriptor = open_lock(lock_file(folder));
+  if (take(descriptor, lock_file(folder))) return std::unique_ptr<FolderLock>(new FolderLock(descriptor));
+  ::close(descriptor);
+  return nullptr;
 }
 
 FolderLock::~FolderLock() { ::close(descriptor_); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
 namespace draftsmith {
 
@@ -10,11 +11,15 @@ class FolderLock {
  public:
   // Does not block: an Error names the process that holds the folder.
   explicit FolderLock(const std::filesystem::path& folder);
+  // Null while a process holds the folder.
+  static std::unique_ptr<FolderLock> if_free(const std::filesystem::path& folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
  private:
+  explicit FolderLock(int descriptor) : descriptor_(descriptor) {}
+
   int descriptor_;
 };
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/file.h"
+#include "data/folder_lock.h"
 #include "data/json_fields.h"
 #include "data/snapshot.h"
 #include "model/drafter_export.h"
@@ -31,12 +32,15 @@ CheckpointFolder checkpoint_of_step(const std::vector<CheckpointFolder>& all, co
                           fmt::join(steps, ", ")));
 }
 
-CheckpointFolder choose(const RunFolder& folder, const std::string& which) {
+// Throws Error where it is no run with a checkpoint.
+std::vector<CheckpointFolder> checkpoints_of(const RunFolder& folder) {
   const std::vector<CheckpointFolder> all = list_checkpoints(folder);
-  if (all.empty()) {
-    throw Error(
-        fmt::format("{}: expected a run with a complete checkpoint, found none", folder.path.string()));
-  }
+  if (!all.empty()) return all;
+  throw Error(fmt::format("{}: expected a run with a complete checkpoint, found none", folder.path.string()));
+}
+
+CheckpointFolder choose(const RunFolder& folder, const std::string& which) {
+  const std::vector<CheckpointFolder> all = checkpoints_of(folder);
   if (which == "last") return all.back();
   if (which == "best") {
     warn_of_incomplete_checkpoints(folder);
@@ -105,6 +109,10 @@ std::optional<ExportOrigin> find_origin(const std::filesystem::path& exported) {
 }  // namespace
 
 ExportedRun export_run(const RunFolder& folder, const std::string& which) {
+  checkpoints_of(folder);  // any other folder is left as it is
+  // A run that goes on has the lock: its drafter is exported beside it, and leftovers wait.
+  const auto lock = FolderLock::if_free(folder.path);
+  if (lock) remove_leftovers(folder);
   const CheckpointFolder checkpoint = choose(folder, which);
   verify_snapshot(checkpoint.path);
   const CheckpointFacts facts = read_checkpoint_facts(checkpoint.path);

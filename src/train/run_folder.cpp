@@ -88,6 +88,11 @@ void empty_run_folder(const RunFolder& folder) {
   remove_snapshot(folder.exported());
 }
 
+void remove_leftovers(const RunFolder& folder) {
+  remove_stale_temporaries(folder.path);
+  if (fs::is_directory(folder.checkpoints())) remove_stale_temporaries(folder.checkpoints());
+}
+
 std::vector<CheckpointFolder> list_checkpoints(const RunFolder& folder) {
   std::vector<CheckpointFolder> found;
   if (!fs::is_directory(folder.checkpoints())) return found;

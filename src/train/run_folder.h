@@ -45,6 +45,10 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing);
 // else stays, in export/ too.
 void empty_run_folder(const RunFolder& folder);
 
+// Removes what killed processes left under temporary names in the folder and among its checkpoints. The caller holds
+// the lock, so that nobody is still writing them.
+void remove_leftovers(const RunFolder& folder);
+
 struct CheckpointFolder {
   std::int64_t step = 0;
   std::filesystem::path path;

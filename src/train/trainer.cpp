@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "data/file.h"
 #include "data/folder_lock.h"
-#include "data/snapshot.h"
 #include "metrics/recorder.h"
 #include "train/choices_file.h"
 #include "train/initial_state.h"
@@ -110,11 +109,9 @@ void announce_missing(const std::filesystem::path& log, const std::vector<Missin
 std::vector<MissingSteps> begin_folder(const TrainRequest& request, const RunFolder& folder,
                                        const StartingPoint& start, const std::string& choices) {
   if (request.existing == ExistingFolder::overwrite) empty_run_folder(folder);
-  remove_stale_temporaries(folder.path);
   atomic_write_file(folder.config(), std::string(kRunMark) + request.config_text);
   atomic_write_file(folder.choices(), choices);
   make_folders(folder.checkpoints());
-  remove_stale_temporaries(folder.checkpoints());
   return cut_to_step(folder.metrics(), start.step,
                      start.owes_evaluation ? LastEntry::step : LastEntry::evaluation);
 }
@@ -254,6 +251,7 @@ TrainResult train(const TrainRequest& request) {
   const std::int64_t steps = resolve_steps(request.config, data.train, data.shapes.budget);
   std::optional<ResumedRun> resumed;
   if (request.existing == ExistingFolder::resume) resumed = find_resumed_run(request, folder);
+  remove_leftovers(folder);
   const PipelineInputs inputs{.config = request.config,
                               .shapes = data.shapes,
                               .train = data.train,

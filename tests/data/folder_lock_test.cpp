@@ -21,6 +21,13 @@ TEST(FolderLock, ASecondHolderIsToldTheFirst) {
   EXPECT_NO_THROW(FolderLock again(folder.path()));
 }
 
+TEST(FolderLock, IsTakenIfFreeAndElseNot) {
+  const TemporaryFolder folder;
+  const auto first = FolderLock::if_free(folder.path());
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(FolderLock::if_free(folder.path()), nullptr);
+}
+
 TEST(FolderLock, EndsWithTheProcessThatHadIt) {
   const TemporaryFolder folder;
   const pid_t child = ::fork();

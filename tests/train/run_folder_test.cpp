@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "data/folder_lock.h"
 #include "support/expect_error.h"
+#include "train/export_run.h"
 #include "train/tiny_run.h"
 
 namespace draftsmith {
@@ -99,6 +101,32 @@ TEST(RunFolder, TwoRunsDoNotShareAFolder) {
   };
   run.config.train.steps = 1;
   run.train();
+}
+
+// Of an export and of a checkpoint that were being written when their process was killed.
+TEST(RunFolder, LeftoversGoWithAnExportAndWithAResumeThatHasNoStepsLeft) {
+  TinyRun run;
+  run.config.train.steps = 1;
+  run.train();
+  const fs::path left[] = {run.folder().path / ".tmp-export-1-0",
+                           run.folder().checkpoints() / ".tmp-step-00000001-1-0"};
+  const auto leave = [&] {
+    for (const fs::path& folder : left) {
+      fs::create_directory(folder);
+      std::ofstream(folder / "half.safetensors") << "half";
+    }
+  };
+  leave();
+  {
+    const FolderLock other(run.folder().path);  // of a run that goes on: they may be its own
+    EXPECT_EQ(export_run(run.folder(), "last").checkpoint.step, 1);
+    for (const fs::path& folder : left) EXPECT_TRUE(fs::exists(folder)) << folder;
+  }
+  export_run(run.folder(), "last");
+  for (const fs::path& folder : left) EXPECT_FALSE(fs::exists(folder)) << folder;
+  leave();
+  EXPECT_FALSE(run.train(ExistingFolder::resume).report.has_value());
+  for (const fs::path& folder : left) EXPECT_FALSE(fs::exists(folder)) << folder;
 }
 
 }  // namespace
