@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <iostream>
 #include <limits>
@@ -259,7 +260,7 @@ int run_chosen(const Chosen& chosen) {
   try {
     return chosen();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "draftsmith: {}\n", error.what());
+    std::fprintf(stderr, "draftsmith: %s\n", error.what());  // fmt throws where nobody reads
     return kExitError;
   }
 }

@@ -1,7 +1,6 @@
 #include "app/stop_signals.h"
 
 #include <csignal>
-#include <cstring>
 
 #include <unistd.h>
 
@@ -12,6 +11,7 @@ namespace {
 
 std::atomic<int> g_received{0};  // a signal handler is given nothing else
 std::atomic<const char*> g_doing{""};
+std::atomic<NonblockingOutput*> g_output{nullptr};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 // Only what a signal handler may do.
@@ -19,7 +19,7 @@ void receive(int signal) {
   int none = 0;
   if (!g_received.compare_exchange_strong(none, signal)) ::_exit(128 + signal);
   for (const char* text : {"\ndraftsmith: ", g_doing.load(), "; once more to stop at once\n"}) {
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text));
+    g_output.load()->write(text);
   }
 }
 
@@ -37,9 +37,10 @@ void handle(void (*handler)(int)) {
 
 }  // namespace
 
-StopSignals::StopSignals(const char* doing) {
+StopSignals::StopSignals(const char* doing) : output_(STDERR_FILENO) {
   g_received = 0;
   g_doing = doing;
+  g_output = &output_;
   handle(receive);
 }
 

@@ -4,6 +4,8 @@
 
 #include <atomic>
 
+#include "base/nonblocking_output.h"
+
 namespace draftsmith {
 
 // While one lives, the signals are caught. One at a time.
@@ -17,6 +19,9 @@ class StopSignals {
 
   // The number of the signal that came; 0 when none did. Whoever else wants the end of the step may set it.
   std::atomic<int>& received() const;
+
+ private:
+  NonblockingOutput output_;  // a stalled terminal does not keep the thread that the signal interrupted
 };
 
 }  // namespace draftsmith

@@ -1,8 +1,11 @@
 // Trains a drafter: run.yaml and overrides in, a run's folder with checkpoints and the exported drafter out.
 #include <algorithm>
 #include <cctype>
+#include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -55,9 +58,17 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
+// The run is complete before what is printed matters: a closed output, on which fmt::print would throw, is found by main().
+template <typename... Values>
+void print(fmt::format_string<Values...> format, Values&&... values) {
+  std::fputs(fmt::format(format, std::forward<Values>(values)...).c_str(), stdout);
+}
+
 }  // namespace
 
 int run_train(const TrainArguments& arguments) {
+  // A run goes on without the terminal that it was started from; what then cannot be printed is main()'s error at the end.
+  std::signal(SIGPIPE, SIG_IGN);
   const StopSignals signals("finishing the step");
   RunConfig config = load_config({.path = arguments.config, .overrides = arguments.overrides});
   refuse_moved_run(arguments, config);
@@ -78,19 +89,19 @@ int run_train(const TrainArguments& arguments) {
                                     .progress = progress_on_stderr,
                                     .stop_signal = signals.received()});
   if (result.report) {
-    fmt::print("{}", report_text(*result.report));
+    print("{}", report_text(*result.report));
   } else {
-    fmt::print("all {} steps were made before\n", result.steps);
+    print("all {} steps were made before\n", result.steps);
   }
   if (result.evaluation) {
-    fmt::print("evaluation after step {}: loss {}, acceptance {} over {} conversations\n",
-               result.evaluation->step, fixed_text(result.evaluation->loss, 4),
-               fixed_text(result.evaluation->acceptance, 3), result.evaluation->conversations);
+    print("evaluation after step {}: loss {}, acceptance {} over {} conversations\n", result.evaluation->step,
+          fixed_text(result.evaluation->loss, 4), fixed_text(result.evaluation->acceptance, 3),
+          result.evaluation->conversations);
   }
-  fmt::print("checkpoint: {}\n", result.checkpoint.path.string());
+  print("checkpoint: {}\n", result.checkpoint.path.string());
   if (!result.stopped()) return run_export({.run = config.output});
-  fmt::print("stopped after step {} of {}; to go on: draftsmith train {} --resume\n", result.step,
-             result.steps, quoted(RunFolder{config.output}.config().string()));
+  print("stopped after step {} of {}; to go on: draftsmith train {} --resume\n", result.step, result.steps,
+        quoted(RunFolder{config.output}.config().string()));
   return 128 + signals.received();
 }
 

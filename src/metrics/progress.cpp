@@ -2,8 +2,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <iostream>
-#include <ostream>
 #include <vector>
 
 #include <fmt/core.h>
@@ -15,6 +13,8 @@ namespace {
 
 constexpr double kRedrawSeconds = 0.1;
 constexpr double kPlainSeconds = 10;
+constexpr std::size_t kWaitingMessages = 100;
+constexpr std::chrono::milliseconds kPatience{1000};
 constexpr const char* kClearLine = "\r\x1b[K";
 
 std::int64_t columns_of_stderr() {
@@ -29,7 +29,8 @@ ProgressSettings progress_on_stderr(std::int64_t total_steps) {
   const auto now_s = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   };
-  ProgressSettings settings{.out = std::cerr, .total_steps = total_steps, .now_s = now_s, .columns = {}};
+  ProgressSettings settings{
+      .descriptor = STDERR_FILENO, .total_steps = total_steps, .now_s = now_s, .columns = {}};
   if (::isatty(STDERR_FILENO)) settings.columns = columns_of_stderr;
   return settings;
 }
@@ -81,11 +82,42 @@ std::string Progress::line(const StepRecord& record, double now_s) const {
   return text;
 }
 
-void Progress::draw() {
-  settings_.out << (settings_.columns ? kClearLine : "") << newest_ << (settings_.columns ? "" : "\n")
-                << std::flush;
-  moving_ = static_cast<bool>(settings_.columns);
-  newest_shown_ = true;
+bool Progress::write_rest() {
+  rest_.erase(0, output_.write(rest_));
+  return rest_.empty();
+}
+
+// False when the output takes none of the text now; else what it does not take yet is kept.
+bool Progress::begin(std::string_view text) {
+  if (!write_rest()) return false;
+  const std::size_t taken = output_.write(text);
+  if (taken == 0) return false;
+  rest_ = text.substr(taken);
+  return true;
+}
+
+// False while some still wait.
+bool Progress::show_waiting() {
+  const auto show_line = [this](const std::string& text) {
+    if (!begin((moving_ ? kClearLine : "") + text + "\n")) return false;
+    if (moving_) newest_shown_ = false;
+    moving_ = false;
+    return true;
+  };
+  if (dropped_ > 0 && !waiting_.empty()) {
+    if (!show_line(fmt::format("... {} message{} not shown", dropped_, dropped_ == 1 ? " was" : "s were")))
+      return false;
+    dropped_ = 0;
+  }
+  while (!waiting_.empty() && show_line(waiting_.front())) waiting_.pop_front();
+  return waiting_.empty();
+}
+
+bool Progress::draw() {
+  if (!show_waiting()) return false;
+  newest_shown_ = begin((settings_.columns ? kClearLine : "") + newest_ + (settings_.columns ? "" : "\n"));
+  if (newest_shown_) moving_ = static_cast<bool>(settings_.columns);
+  return newest_shown_;
 }
 
 void Progress::show(const StepRecord& record) {
@@ -104,16 +136,30 @@ void Progress::show(const StepRecord& record) {
 }
 
 void Progress::message(const std::string& text) {
-  settings_.out << (moving_ ? kClearLine : "") << text << '\n';
-  if (moving_) settings_.out << newest_;
-  if (moving_) newest_shown_ = true;
-  settings_.out << std::flush;
+  waiting_.push_back(text);
+  if (waiting_.size() > kWaitingMessages) {
+    waiting_.pop_front();
+    ++dropped_;
+  }
+  const bool was_moving = moving_;
+  if (!show_waiting() || !was_moving) return;
+  newest_shown_ = begin(newest_);
+  moving_ = newest_shown_;
+}
+
+// False while the output does not take it all.
+bool Progress::leave_standing() {
+  if (!show_waiting() || (!newest_shown_ && !draw())) return false;
+  if (moving_ && begin("\n")) moving_ = false;
+  return !moving_ && write_rest();
 }
 
 void Progress::finish() {
-  if (!newest_shown_) draw();
-  if (moving_) settings_.out << '\n' << std::flush;
-  moving_ = false;
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!leave_standing()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    if (left.count() <= 0 || !output_.wait(left)) return;
+  }
 }
 
 }  // namespace draftsmith

@@ -1,10 +1,12 @@
 #include "train/crew.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 
 #include <fmt/core.h>
+#include <unistd.h>
+
+#include "base/nonblocking_output.h"
 
 namespace draftsmith {
 
@@ -57,15 +59,16 @@ void Crew::join() {
 
 void Crew::join_or_exit(std::chrono::milliseconds patience) {
   if (failure_.any() && !ended_within(patience)) {
+    NonblockingOutput last_words(STDERR_FILENO);  // a stalled terminal does not keep the process
     for (const ThreadTimes* times : running()) {
-      fmt::print(stderr, "draftsmith: {} does not end; the process ends without it\n", times->name);
+      last_words.write(
+          fmt::format("draftsmith: {} does not end; the process ends without it\n", times->name));
     }
     try {
       rethrow();
     } catch (const std::exception& failure) {
-      fmt::print(stderr, "draftsmith: {}\n", failure.what());
+      last_words.write(fmt::format("draftsmith: {}\n", failure.what()));
     }
-    std::fflush(stderr);
     std::_Exit(1);
   }
   join();

@@ -3,17 +3,14 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "app/command_line.h"
+#include "app/program.h"
 #include "data/file.h"
 #include "metrics/log_file.h"
 #include "support/temporary_folder.h"
@@ -29,75 +26,6 @@ using testing::HasSubstr;
 
 constexpr std::int64_t kSteps = 60;
 
-// A small drafter of the demo's target on few documents.
-const std::string kConfig = R"(
-target: examples/demo/target
-drafter: {layers: 1, block_size: 4, taps: [1], intermediate: 64}
-data: {train: examples/demo/eval.jsonl, max_length: 160}
-train:
-  steps: 60
-  context_tokens: 160
-  blocks: 16
-  anchors_per_document: 4
-  checkpoint: {every: 3, keep: 3}
-devices: {targets: ["cpu:0"], drafters: ["cpu:1", "cpu:2"], queue: {slots: 2}, threads: 1}
-output: )";
-
-class Program {
- public:
-  // Starts `draftsmith train` in the repository's root; what it prints goes to `log`.
-  Program(const fs::path& config, const std::vector<std::string>& more, const fs::path& log) {
-    std::vector<std::string> words = {DRAFTSMITH_PROGRAM, "train", config.string()};
-    words.insert(words.end(), more.begin(), more.end());
-    std::vector<char*> pointers;
-    for (std::string& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    process_ = ::fork();
-    if (process_ != 0) return;
-    const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    ::dup2(file, STDOUT_FILENO);
-    ::dup2(file, STDERR_FILENO);
-    if (::chdir(DRAFTSMITH_SOURCE_DIR) == 0) ::execv(DRAFTSMITH_PROGRAM, pointers.data());
-    ::_exit(99);
-  }
-  ~Program() {
-    if (process_ > 0) end(SIGKILL);
-  }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
-
-  // Whether `condition` came true before the process ended or a minute passed.
-  bool wait_until(const std::function<bool()>& condition) const {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (std::chrono::steady_clock::now() < limit && runs()) {
-      if (condition()) return true;
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
-    return false;
-  }
-  void send(int signal) const { ::kill(process_, signal); }
-  // The exit code, or 128 + the signal that ended it.
-  int wait() {
-    int status = 0;
-    ::waitpid(process_, &status, 0);
-    process_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  int end(int signal) {
-    send(signal);
-    return wait();
-  }
-
- private:
-  bool runs() const {
-    siginfo_t ended = {};
-    return ::waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           ended.si_pid == 0;
-  }
-
-  pid_t process_ = -1;
-};
-
 class InterruptedRun : public testing::Test {
  protected:
   // A run's configuration and its folder.
@@ -107,7 +35,8 @@ class InterruptedRun : public testing::Test {
   };
   Run run(const std::string& name) const {
     const fs::path output = temporary_.path() / name;
-    return {.config = temporary_.write(name + ".yaml", kConfig + output.string() + "\n"), .folder = {output}};
+    return {.config = temporary_.write(name + ".yaml", kProgramConfig + output.string() + "\n"),
+            .folder = {output}};
   }
   int finish(const Run& run, const std::vector<std::string>& more) const {
     return Program(run.config, more, log()).wait();
@@ -116,14 +45,6 @@ class InterruptedRun : public testing::Test {
 
   TemporaryFolder temporary_;
 };
-
-std::int64_t logged_steps(const RunFolder& folder) {
-  if (!fs::exists(folder.metrics())) return 0;
-  std::ifstream file(folder.metrics());
-  std::int64_t lines = 0;
-  for (std::string line; std::getline(file, line);) ++lines;
-  return lines;
-}
 
 bool writes_checkpoint(const RunFolder& folder, std::int64_t after_step) {
   if (logged_steps(folder) <= after_step || !fs::exists(folder.checkpoints())) return false;

@@ -1,10 +1,13 @@
 #include "metrics/progress.h"
 
 #include <cmath>
-#include <sstream>
+#include <csignal>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "support/shown_text.h"
+#include "support/stalled_pipe.h"
 
 namespace draftsmith {
 namespace {
@@ -19,19 +22,15 @@ constexpr const char* kClear = "\r\x1b[K";
 struct Watched {
   explicit Watched(std::int64_t columns)
       : progress(
-            {.out = out,
+            {.descriptor = out.descriptor(),
              .total_steps = 400,
              .now_s = [this] { return now_s; },
              .columns = columns ? std::function<std::int64_t()>([columns] { return columns; }) : nullptr}) {}
 
   // What was written since the last call.
-  std::string take() {
-    std::string text = out.str();
-    out.str("");
-    return text;
-  }
+  std::string take() { return out.take(); }
 
-  std::ostringstream out;
+  ShownText out;
   double now_s = 100;
   Progress progress;
 };
@@ -134,6 +133,64 @@ TEST(Progress, ALossThatIsNotFiniteIsShown) {
   record.loss = NAN;
   watched.progress.show(record);
   EXPECT_THAT(watched.take(), HasSubstr("loss nan"));
+}
+
+// A progress line for nobody in particular, on a pipe that takes nothing.
+struct Stalled {
+  StalledPipe pipe;
+  Progress progress{
+      {.descriptor = pipe.descriptor(), .total_steps = 400, .now_s = [] { return 0.0; }, .columns = {}}};
+};
+
+TEST(Progress, AStalledTerminalIsNotWaitedForAndShowsItsMessagesLater) {
+  Stalled stalled;
+  stalled.progress.show(step_record(1));
+  stalled.progress.message("one");
+  stalled.progress.message("two");
+  EXPECT_EQ(stalled.pipe.read(), "");
+  stalled.progress.message("three");
+  EXPECT_EQ(stalled.pipe.read(), "one\ntwo\nthree\n");
+  stalled.progress.finish();
+  EXPECT_THAT(stalled.pipe.read(), testing::StartsWith("step 1/400"));
+}
+
+TEST(Progress, WhatAStalledTerminalMissedIsBoundedAndCounted) {
+  Stalled stalled;
+  for (int message = 1; message <= 107; ++message) stalled.progress.message(std::to_string(message));
+  stalled.pipe.read();
+  stalled.progress.message("last");
+  EXPECT_THAT(stalled.pipe.read(),
+              testing::AllOf(testing::StartsWith("... 8 messages were not shown\n9\n10\n"),
+                             testing::EndsWith("106\n107\nlast\n")));
+}
+
+TEST(Progress, ALongMessageGoesOnWhereAStalledTerminalCutIt) {
+  Stalled stalled;
+  stalled.pipe.read();
+  const std::string message = std::string(4000, 'a') + std::string(4000, 'b');
+  stalled.progress.message(message);
+  std::string shown = stalled.pipe.read();
+  EXPECT_LT(shown.size(), message.size());
+  stalled.progress.message("next");
+  shown += stalled.pipe.read();
+  EXPECT_EQ(shown, message + "\nnext\n");
+}
+
+TEST(Progress, FinishingGivesAStalledTerminalUp) {
+  Stalled stalled;
+  stalled.progress.message("never shown");
+  stalled.progress.finish();
+  EXPECT_EQ(stalled.pipe.read(), "");
+}
+
+TEST(Progress, ATerminalThatIsGoneIsNotShownToAnyMore) {
+  ASSERT_NE(std::signal(SIGPIPE, SIG_IGN), SIG_ERR);
+  Stalled stalled;
+  stalled.pipe.close_reader();
+  stalled.progress.show(step_record(1));
+  stalled.progress.message("nobody reads this");
+  stalled.progress.finish();
+  std::signal(SIGPIPE, SIG_DFL);
 }
 
 TEST(Progress, CountsHaveThreeSignificantDigits) {

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "support/shown_text.h"
 
 namespace draftsmith {
 namespace {
@@ -27,11 +28,12 @@ class RecorderTest : public testing::Test {
   void TearDown() override { std::filesystem::remove(path_); }
 
   Progress plain_progress() {
-    return Progress({.out = out_, .total_steps = 10, .now_s = [] { return 0.0; }, .columns = {}});
+    return Progress(
+        {.descriptor = out_.descriptor(), .total_steps = 10, .now_s = [] { return 0.0; }, .columns = {}});
   }
 
   std::filesystem::path path_;
-  std::ostringstream out_;  // the log thread's until close()
+  ShownText out_;  // the log thread's until close()
 };
 
 TEST_F(RecorderTest, WhatIsHandedOverReachesTheFileInOrder) {

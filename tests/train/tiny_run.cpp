@@ -84,25 +84,26 @@ RunPlan TinyRun::plan(const PlanDetail& detail) { return plan_run(config, make_i
 TrainResult TinyRun::train(ExistingFolder existing) {
   const RunInputs inputs = make_inputs();
   if (existing != ExistingFolder::resume) trained_target_ = config.target;
-  return draftsmith::train(
-      {.config = config,
-       .inputs = inputs,
-       .config_text = "tiny",
-       .existing = existing,
-       .retune = retune,
-       .check_resumed_config =
-           [&](const std::string&, const std::string&) {
-             RunConfig saved = config;
-             saved.target = trained_target_;
-             return saved;
-           },
-       .progress =
-           [&](std::int64_t steps) {
-             return ProgressSettings{
-                 .out = said_, .total_steps = steps, .now_s = [] { return 0.0; }, .columns = {}};
-           },
-       .stop_signal = stop_signal,
-       .hooks = hooks});
+  return draftsmith::train({.config = config,
+                            .inputs = inputs,
+                            .config_text = "tiny",
+                            .existing = existing,
+                            .retune = retune,
+                            .check_resumed_config =
+                                [&](const std::string&, const std::string&) {
+                                  RunConfig saved = config;
+                                  saved.target = trained_target_;
+                                  return saved;
+                                },
+                            .progress =
+                                [&](std::int64_t steps) {
+                                  return ProgressSettings{.descriptor = said_.descriptor(),
+                                                          .total_steps = steps,
+                                                          .now_s = [] { return 0.0; },
+                                                          .columns = {}};
+                                },
+                            .stop_signal = stop_signal,
+                            .hooks = hooks});
 }
 
 std::map<std::string, std::vector<float>> TinyRun::state(std::int64_t step) const {

@@ -4,11 +4,11 @@
 
 #include <atomic>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "metrics/log_file.h"
+#include "support/shown_text.h"
 #include "support/temporary_folder.h"
 #include "train/plan.h"
 #include "train/trainer.h"
@@ -46,7 +46,7 @@ class TinyRun {
 
   TemporaryFolder temporary_;
   std::string trained_target_;  // the one that is saved with a checkpoint
-  std::ostringstream said_;
+  ShownText said_;
 };
 
 // Losses, norms and shares of two runs are the same to the last bit; times may differ.
