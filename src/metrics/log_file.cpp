@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -98,8 +99,19 @@ std::vector<Line> read_lines(const std::filesystem::path& path) {
   return lines;
 }
 
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : ".";
+}
+
+// Whether the path leads to the file that is open.
+bool names(const std::filesystem::path& path, int descriptor) {
+  struct stat named = {}, open = {};
+  return ::stat(path.c_str(), &named) == 0 && ::fstat(descriptor, &open) == 0 &&
+         named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+}
+
 void sync_folder(const std::filesystem::path& folder) {
-  const int descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) fail(folder, "the folder cannot be opened");
   const int result = ::fsync(descriptor);
   ::close(descriptor);
@@ -123,15 +135,20 @@ LogFile::LogFile(std::filesystem::path path) : path_(std::move(path)) {
   const bool is_new = !std::filesystem::exists(path_);
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail(path_, "the log cannot be opened");
-  if (is_new) sync_folder(path_.parent_path());
+  folder_ = ::open(folder_of(path_).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (is_new) sync_folder(folder_of(path_));
 }
 
 LogFile::~LogFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  for (const int descriptor : {descriptor_, folder_}) {
+    if (descriptor >= 0) ::close(descriptor);
+  }
 }
 
 LogFile::LogFile(LogFile&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      folder_(std::exchange(other.folder_, -1)) {}
 
 void LogFile::write(const StepRecord& record) {
   Json json;
@@ -159,6 +176,11 @@ void LogFile::append(const std::string& lines) {
 
 void LogFile::sync() {
   if (::fdatasync(descriptor_) != 0) fail(path_, "the log cannot be synchronized");
+  if (!names(folder_of(path_), folder_) || names(path_, descriptor_)) return;
+  throw Error(
+      path_.string() +
+      ": the log was deleted, moved or replaced while it was written; expected it to keep its name until "
+      "the end. If it still is somewhere, put it back");
 }
 
 std::vector<LogEntry> read_log(const std::filesystem::path& path) {
@@ -186,7 +208,7 @@ std::vector<MissingSteps> cut_to_step(const std::filesystem::path& path, std::in
     file.sync();
   }
   std::filesystem::rename(aside, path);
-  sync_folder(path.parent_path());
+  sync_folder(folder_of(path));
   return gaps_of(steps, step);
 }
 

@@ -28,12 +28,14 @@ class LogFile {
   // Whole lines, by one write where the system takes them at once.
   void append(const std::string& lines);
 
-  // Blocks until what was written is on the disk.
+  // Blocks until what was written is on the disk. An error too when the path no longer names the file that is open, which
+  // nobody would find; but a folder that was moved or removed as a whole is for those who know what else was in it.
   void sync();
 
  private:
   std::filesystem::path path_;
   int descriptor_ = -1;
+  int folder_ = -1;  // the one that the file was opened in
 };
 
 using LogEntry = std::variant<StepRecord, EvaluationRecord>;

@@ -140,8 +140,9 @@ constexpr int kStopForLog = -1;  // no signal's number
   } catch (const std::exception& failure) {
     text += fmt::format("; then {}", failure.what());
   }
-  if (!last) throw Error(text + ". The run has no checkpoint: make room, then begin anew with --overwrite");
-  throw Error(fmt::format("{}. The newest checkpoint is {}: make room, then go on with --resume", text,
+  if (!last)
+    throw Error(text + ". The run has no checkpoint: see to the log, then begin anew with --overwrite");
+  throw Error(fmt::format("{}. The newest checkpoint is {}: see to the log, then go on with --resume", text,
                           last->path.string()));
 }
 

@@ -1,4 +1,4 @@
-// Runs of the real program whose terminal stalls or goes away.
+// Runs of the real program whose terminal stalls or goes away, or whose log does.
 #include <csignal>
 #include <filesystem>
 #include <string>
@@ -18,6 +18,7 @@
 namespace draftsmith {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 class LostTerminal : public testing::Test {
@@ -67,6 +68,16 @@ TEST_F(LostTerminal, ARunIsCompleteThoughItsReaderWentAway) {
   EXPECT_EQ(newest_checkpoint(folder()).step, 7);
   EXPECT_EQ(logged_steps(folder()), 7);
   EXPECT_TRUE(std::filesystem::exists(folder().exported() / "model.safetensors"));
+}
+
+TEST_F(LostTerminal, ALogThatIsDeletedEndsTheRunWithACheckpoint) {
+  Program program(config(), {"train.steps=100000"}, printed());
+  ASSERT_TRUE(program.wait_until([&] { return logged_steps(folder()) >= 1; }));
+  std::filesystem::remove(folder().metrics());
+  EXPECT_EQ(program.wait(), kExitError);
+  EXPECT_THAT(read_text_file(printed()),
+              AllOf(HasSubstr("metrics.jsonl: the log was deleted"),
+                    HasSubstr("The newest checkpoint is " + newest_checkpoint(folder()).path.string())));
 }
 
 }  // namespace

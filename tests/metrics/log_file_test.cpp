@@ -201,6 +201,27 @@ TEST_F(LogFileTest, AFullDiskIsAnError) {
   }
 }
 
+TEST_F(LogFileTest, ALogThatLostItsNameIsAnError) {
+  const auto error_of = [](LogFile& log) -> std::string {
+    log.write(StepRecord{.step = 1});
+    try {
+      log.sync();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  LogFile deleted(path_);
+  EXPECT_EQ(error_of(deleted), "");
+  std::filesystem::remove(path_);
+  EXPECT_THAT(error_of(deleted), HasSubstr("metrics.jsonl: the log was deleted, moved or replaced"));
+  LogFile moved(path_);
+  std::filesystem::rename(path_, folder_ / "elsewhere");
+  EXPECT_THAT(error_of(moved), HasSubstr("metrics.jsonl: the log was deleted, moved or replaced"));
+  std::ofstream{path_};
+  EXPECT_THAT(error_of(moved), HasSubstr("metrics.jsonl: the log was deleted, moved or replaced"));
+}
+
 TEST_F(LogFileTest, CuttingSaysWhichStepsHaveNoEntry) {
   using Missing = std::vector<MissingSteps>;
   EXPECT_EQ(cut_to_step(path_, 3, LastEntry::evaluation), (Missing{{1, 3}}));
