@@ -165,7 +165,7 @@ std::string thread_text(const ThreadTimes& times) {
     line += fmt::format("of which {:.1f} % waiting", percent(steady.waited_s()));
   }
   for (std::size_t wait = 0; wait < steady.waits_s.size(); ++wait) {
-    if (steady.waits_s[wait] <= 0) continue;
+    if (percent(steady.waits_s[wait]) < 0.05) continue;  // would show as 0.0 %
     line += fmt::format(", {:.1f} % for {}", percent(steady.waits_s[wait]),
                         wait_name(static_cast<WaitFor>(wait)));
   }
@@ -237,7 +237,7 @@ std::string report_json(const TrainReport& report) {
 std::string report_text(const TrainReport& report) {
   const auto& after = report.seal.after;
   std::string text = fmt::format(
-      "steps {}..{} in {:.1f} s, evaluations among them: {:.0f} tokens/s, {:.0f} blocks/s, {}, {} steps "
+      "steps {}..{} in {:.1f} s (evaluations included): {:.0f} tokens/s, {:.0f} blocks/s, {}, {} steps "
       "skipped\n"
       "after set-up: {} arenas, {} pinned pools, {} kernels, {} handles; heap on device threads: {} by us, "
       "{} "
