@@ -68,9 +68,14 @@ TEST_F(ControlGroup, OfVersionOneIsThatOfTheMemoryController) {
 }
 
 TEST_F(ControlGroup, LimitsWhatARunMayTakeOfTheHost) {
-  const auto own = control_group_bytes_left();
-  if (!own) GTEST_SKIP() << "no group limits this process";
-  EXPECT_LE(available_host_bytes(), *own + (std::int64_t{64} << 20)) << "other processes move it a little";
+  if (!control_group_bytes_left()) GTEST_SKIP() << "no group limits this process";
+  const auto holds = [] {
+    const auto own = control_group_bytes_left();
+    return own && available_host_bytes() <= *own;
+  };
+  bool held = false;
+  for (int tries = 0; tries < 100 && !held; ++tries) held = holds();  // other processes move it between the two
+  EXPECT_TRUE(held);
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ TEST(MeasuredPlan, ForetellsSpeedAndBottleneckOfTheRun) {
   EXPECT_GT(report.role_work().drafter_s, report.role_work().target_s);
   const double found = static_cast<double>(report.blocks) / report.seconds;
   const double foretold = static_cast<double>(plan.measured->blocks) / plan.measured->micro_batch_s();
-  constexpr double kFactor = 4;  // other work of the machine may slow down either
+  constexpr double kFactor = 10;  // other work of the machine may slow down either
   EXPECT_LT(foretold, kFactor * found);
   EXPECT_GT(foretold, found / kFactor);
 }
