@@ -74,7 +74,8 @@ TEST_F(ControlGroup, LimitsWhatARunMayTakeOfTheHost) {
     return own && available_host_bytes() <= *own;
   };
   bool held = false;
-  for (int tries = 0; tries < 100 && !held; ++tries) held = holds();  // other processes move it between the two
+  for (int tries = 0; tries < 100 && !held; ++tries)
+    held = holds();  // other processes move it between the two
   EXPECT_TRUE(held);
 }
 
