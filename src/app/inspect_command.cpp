@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "app/commands.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "data/file.h"
 #include "data/json.h"
@@ -77,7 +78,7 @@ void inspect_run(const RunFolder& run) {
   fmt::print("{}", read_text_file(run.config()));
   const auto best = best_checkpoint(run);
   const std::vector<CheckpointFolder> checkpoints = list_checkpoints(run);
-  fmt::print("{} checkpoint{}\n", checkpoints.size(), checkpoints.size() == 1 ? "" : "s");
+  fmt::print("{}\n", counted(std::ssize(checkpoints), "checkpoint"));
   for (const CheckpointFolder& checkpoint : checkpoints) {
     fmt::print("  {}: {}{}\n", checkpoint.path.string(),
                evaluation_text(read_checkpoint_facts(checkpoint.path)),

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace draftsmith {
@@ -49,7 +50,7 @@ const GpuList::Gpu& usable_gpu(const GpuList& list, DeviceName name) {
   const int count = static_cast<int>(list.gpus.size());
   std::string why = list.none;
   if (why.empty() && name.index >= count) {
-    why = fmt::format("this machine has {} GPU{}, cuda:0{}", count, count == 1 ? "" : "s",
+    why = fmt::format("this machine has {}, cuda:0{}", counted(count, "GPU"),
                       count == 1 ? "" : fmt::format(" to cuda:{}", count - 1));
   }
   if (why.empty()) why = list.gpus[static_cast<std::size_t>(name.index)].unusable;

@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include "base/counted.h"
+
 namespace draftsmith {
 
 double split_s(const RoleWork& work, const DeviceSplit& split) {
@@ -22,12 +24,9 @@ DeviceSplit best_split(const RoleWork& work, std::int64_t devices) {
 }
 
 std::string split_text(const DeviceSplit& split) {
-  const auto some = [](std::int64_t count, const char* of) {
-    return fmt::format("{} {}{}", count, of, count == 1 ? "" : "s");
-  };
   if (split.both_roles && split.targets == 1) return "both roles on the one device";
   if (split.both_roles) return fmt::format("both roles on each of {} devices", split.targets);
-  return some(split.targets, "target") + " + " + some(split.drafters, "drafter");
+  return counted(split.targets, "target") + " + " + counted(split.drafters, "drafter");
 }
 
 }  // namespace draftsmith

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "base/counted.h"
 #include "train/initial_state.h"
 #include "train/pipeline.h"
 #include "train/resolve.h"
@@ -112,8 +113,8 @@ std::string plan_text(const RunPlan& plan) {
       "{} steps of about {:.0f} documents, {:.2f} epochs, in {}; {:.2f} M weights are trained\n", plan.steps,
       plan.documents_per_step, plan.epochs, plan.compute, static_cast<double>(plan.weights) / 1e6);
   for (const PlannedDevice& device : plan.devices) {
-    text += fmt::format("{} ({}, {} thread{}): {} of {} available\n{}", device.name, device.roles,
-                        device.threads, device.threads == 1 ? "" : "s", byte_text(device.bytes),
+    text += fmt::format("{} ({}, {}): {} of {} available\n{}", device.name, device.roles,
+                        counted(device.threads, "thread"), byte_text(device.bytes),
                         byte_text(device.available_bytes), purpose_text(device.bytes_by_purpose));
     for (const std::string& path : device.attention) text += "    attention of " + path + "\n";
     if (!device.products.empty()) text += "    products\n";

@@ -4,15 +4,11 @@
 
 #include <fmt/core.h>
 
+#include "base/counted.h"
 #include "data/json.h"
 
 namespace draftsmith {
 namespace {
-
-// "1 sample", "2 samples".
-std::string counted(std::int64_t count, const char* of) {
-  return fmt::format("{} {}{}", count, of, count == 1 ? "" : "s");
-}
 
 constexpr const char* kSetUpNames[] = {"arena", "pinned_pool", "kernel", "handle"};
 

@@ -39,6 +39,12 @@ void train_two_steps(TinyRun& run) {
   run.stop_signal = 0;
 }
 
+// From now on the run's target is a copy, which may be changed.
+void train_on_a_copy(TinyRun& run, const fs::path& target) {
+  fs::copy(run.config.target, target, fs::copy_options::recursive);
+  run.config.target = target.string();
+}
+
 // Changes the lowest bit of a byte of a tensor of the target in `folder`.
 void change_in_place(const fs::path& folder, const std::string& tensor, std::size_t at) {
   const fs::path weights = folder / "model.safetensors";
@@ -90,8 +96,7 @@ TEST(ResumedRun, ATargetThatChangedInPlaceIsRefused) {
   const TemporaryFolder place;
   const fs::path target = place.path() / "target";
   TinyRun run;
-  fs::copy(run.config.target, target, fs::copy_options::recursive);
-  run.config.target = target.string();
+  train_on_a_copy(run, target);
   train_two_steps(run);
   const fs::path moved = place.path() / "moved";
   fs::rename(target, moved);
@@ -112,8 +117,7 @@ TEST(ResumedRun, ACheckpointOfOneSampleATensorIsHeldAgainstOne) {
   const TemporaryFolder place;
   const fs::path target = place.path() / "target";
   TinyRun run;
-  fs::copy(run.config.target, target, fs::copy_options::recursive);
-  run.config.target = target.string();
+  train_on_a_copy(run, target);
   train_two_steps(run);
   const std::int64_t one = identify_target(target, 1).checksum;
   replace_target(run.folder().checkpoint(2), fmt::format("\"target\": {{\"checksum\": {}}}", one));
@@ -132,8 +136,7 @@ TEST(ResumedRun, ACheckpointThatDoesNotSayItsTargetKeepsItToItsPlace) {
   replace_target(run.folder().checkpoint(2), "\"was\": {}");
   EXPECT_FALSE(run.train(ExistingFolder::resume).stopped());
   const fs::path target = place.path() / "target";
-  fs::copy(run.config.target, target, fs::copy_options::recursive);
-  run.config.target = target.string();
+  train_on_a_copy(run, target);
   expect_error([&] { run.train(ExistingFolder::resume); },
                {"and is " + target.string(), "older draftsmith", "--overwrite"});
 }
