@@ -1,6 +1,7 @@
 #include "train/checkpoint.h"
 
 #include <array>
+#include <limits>
 #include <vector>
 
 #include <fmt/core.h>
@@ -161,18 +162,20 @@ void write_checkpoint(const fs::path& folder, const CheckpointContents& contents
 }
 
 CheckpointFacts read_checkpoint_facts(const fs::path& folder) {
+  constexpr std::int64_t kMostEpochs =
+      std::numeric_limits<std::int32_t>::max();  // random numbers are keyed by it
   const std::string file = (folder / kFactsFile).string();
   const JsonValue json = parse_json(read_text_file(file), file);
   const JsonFields fields(file, "", json);
   const JsonFields counters = fields.object("counters"), position = fields.object("position");
-  CheckpointFacts facts{
-      .step = fields.integer("step", {}),
-      .counters = {.updates = counters.integer("updates", {}),
-                   .skipped = counters.integer("skipped", {}),
-                   .skipped_in_a_row = counters.integer("skipped_in_a_row", {})},
-      .position = {.epoch = position.integer("epoch", {}), .place = position.integer("place", {})},
-      .wall_s = fields.number("wall_s", {}),
-      .data = read_identity(fields.object("data"))};
+  CheckpointFacts facts{.step = fields.integer("step", {}),
+                        .counters = {.updates = counters.integer("updates", {}),
+                                     .skipped = counters.integer("skipped", {}),
+                                     .skipped_in_a_row = counters.integer("skipped_in_a_row", {})},
+                        .position = {.epoch = position.integer("epoch", {.least = 0, .most = kMostEpochs}),
+                                     .place = position.integer("place", {})},
+                        .wall_s = fields.number("wall_s", {}),
+                        .data = read_identity(fields.object("data"))};
   if (const auto target = fields.find_object("target")) {
     // Without a number of samples: one, the first of each tensor.
     facts.target = {.samples = target->find_integer("samples", {.least = 1, .most = 1024}).value_or(1),

@@ -33,6 +33,31 @@ void check_target(const TrainRequest& request, const ResumedRun& resumed) {
                 place, now, resumed.target));
 }
 
+// What a run that made this checkpoint can have said. Its files are whole by their checksums; that they belong together is
+// another matter.
+void check_consistent(const CheckpointFolder& checkpoint, const CheckpointFacts& facts) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(fmt::format(
+        "{}: {}; the checkpoint was edited or mixed with another. Remove it to go on from an earlier one, "
+        "or begin anew with --overwrite",
+        (checkpoint.path / "state.json").string(), what));
+  };
+  if (facts.step != checkpoint.step) {
+    refuse(fmt::format("expected step {}, as its folder says, found {}", checkpoint.step, facts.step));
+  }
+  const StepCounters& counters = facts.counters;
+  if (counters.updates > facts.step || counters.skipped > facts.step - counters.updates ||
+      counters.skipped_in_a_row > counters.skipped) {
+    refuse(fmt::format(
+        "expected no more than {} updates and skipped steps, found {} and {}, {} of them in a row",
+        facts.step, counters.updates, counters.skipped, counters.skipped_in_a_row));
+  }
+  if (facts.position.place >= facts.data.documents) {
+    refuse(fmt::format("expected a place among {} documents, found {}", facts.data.documents,
+                       facts.position.place));
+  }
+}
+
 }  // namespace
 
 ResumedRun find_resumed_run(const TrainRequest& request, const RunFolder& folder) {
@@ -40,6 +65,7 @@ ResumedRun find_resumed_run(const TrainRequest& request, const RunFolder& folder
   const std::string place = checkpoint.path.string();
   const RunConfig saved = request.check_resumed_config(read_checkpoint_config(checkpoint.path), place);
   const CheckpointFacts facts = read_checkpoint_facts(checkpoint.path);
+  check_consistent(checkpoint, facts);
   if (identify(request.inputs.train) != facts.data) {
     throw Error(
         fmt::format("{}: the training data has changed since this checkpoint ({} documents, {} tokens "

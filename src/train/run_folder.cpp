@@ -64,9 +64,9 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
   if (fs::exists(folder.path) && holds_anything(folder.path)) {
     if (existing == ExistingFolder::refuse) {
       throw Error(
-          fmt::format("{}: the folder is there already. --resume goes on with the run in it, "
-                      "--overwrite removes that run and begins anew, output=… names another folder",
-                      name));
+          fmt::format("{}: the folder is there already. {}--overwrite removes that run and begins anew, "
+                      "output=… names another folder",
+                      name, list_checkpoints(folder).empty() ? "" : "--resume goes on with the run in it, "));
     }
     if (!is_run_folder(folder)) {  // the first that a run writes and the last that it is without
       throw Error(

@@ -128,6 +128,26 @@ TEST(ResumedRun, ACheckpointOfOneSampleATensorIsHeldAgainstOne) {
   expect_error([&] { run.train(ExistingFolder::resume); }, {"has changed"});
 }
 
+// Whole by its checksums, but not what a run can have written.
+TEST(ResumedRun, ACheckpointWhoseFactsContradictItIsRefused) {
+  struct Change {
+    std::string what, with, said;
+  };
+  for (const Change& change :
+       {Change{"\"step\": 2", "\"step\": 6", "expected step 2, as its folder says, found 6"},
+        Change{"\"updates\": 2", "\"updates\": 99", "found 99 and 0"},
+        Change{"\"place\": ", "\"place\": 99999", "expected a place among 40 documents"},
+        Change{"\"epoch\": 0", "\"epoch\": 4000000000000", "epoch"}}) {
+    TinyRun run;
+    train_two_steps(run);
+    change_facts(run.folder().checkpoint(2), [&](std::string& facts) {
+      ASSERT_NE(facts.find(change.what), facts.npos) << facts;
+      facts.replace(facts.find(change.what), change.what.size(), change.with);
+    });
+    expect_error([&] { run.train(ExistingFolder::resume); }, {"state.json", change.said});
+  }
+}
+
 TEST(ResumedRun, ACheckpointThatDoesNotSayItsTargetKeepsItToItsPlace) {
   const TemporaryFolder place;
   TinyRun run;

@@ -129,5 +129,14 @@ TEST(RunFolder, LeftoversGoWithAnExportAndWithAResumeThatHasNoStepsLeft) {
   for (const fs::path& folder : left) EXPECT_FALSE(fs::exists(folder)) << folder;
 }
 
+// What a kill before the first checkpoint leaves cannot be gone on with.
+TEST(RunFolder, WithoutACheckpointOnlyOverwritingIsOffered) {
+  TinyRun run;
+  run.train();
+  expect_error([&] { run.train(); }, {"the folder is there already. --resume goes on with the run in it"});
+  std::filesystem::remove_all(run.folder().checkpoints());
+  expect_error([&] { run.train(); }, {"the folder is there already. --overwrite removes that run"});
+}
+
 }  // namespace
 }  // namespace draftsmith
