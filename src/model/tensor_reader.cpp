@@ -1,11 +1,8 @@
 #include "model/tensor_reader.h"
 
-#include <cmath>
-
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "tensor/staged.h"
 
 namespace draftsmith {
 
@@ -29,17 +26,7 @@ void TensorReader<T>::read(const std::string& name, std::span<const std::int64_t
   check_shape(entry, expected_shape);
   check_floating(entry);
   if (!reads_values()) return;
-  const Staged<T> staged(*stream_, out);
-  const Vector<T> values = staged.host();
-  read_as(entry, std::span<T>(values.data, static_cast<std::size_t>(values.size)));
-  for (std::int64_t i = 0; i < values.size; ++i) {
-    if (std::isfinite(static_cast<float>(values[i]))) continue;
-    throw Error(
-        fmt::format("{} has the value {} at element {}; expected finite numbers. The file is "
-                    "damaged or was saved from a diverged model: fetch it again",
-                    entry.label, static_cast<float>(values[i]), i));
-  }
-  staged.upload();
+  (*upload_)(entry, out);
 }
 
 template <typename T>

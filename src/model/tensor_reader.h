@@ -3,12 +3,14 @@
 // reads the headers alone and writes nothing: views of a carver that counts will do.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "data/tensor_store.h"
 #include "device/device.h"
+#include "model/tensor_upload.h"
 #include "tensor/tensor.h"
 
 namespace draftsmith {
@@ -17,7 +19,8 @@ namespace draftsmith {
 template <typename T>
 class TensorReader {
  public:
-  TensorReader(const Stream& stream, const TensorStore& store) : stream_(stream), store_(store) {}
+  TensorReader(const Stream& stream, const TensorStore& store)
+      : stream_(stream), upload_(std::make_unique<TensorUpload<T>>(stream)), store_(store) {}
   explicit TensorReader(const TensorStore& store) : store_(store) {}
 
   void matrix(const std::string& name, Matrix<T> out) const;  // rows side by side
@@ -34,6 +37,7 @@ class TensorReader {
 
  private:
   const std::optional<Stream> stream_;
+  const std::unique_ptr<TensorUpload<T>> upload_;  // with a stream
   const TensorStore& store_;
 };
 

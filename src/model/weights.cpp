@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 
 #include <fmt/core.h>
 
+#include "base/all_cores.h"
 #include "base/arithmetic.h"
 #include "base/random.h"
 
@@ -171,34 +171,18 @@ template DrafterWeights<const float> view_weights(const DrafterShape&, const Wei
                                                   Vector<const float>);
 template DrafterWeights<const bf16> view_weights(const DrafterShape&, const WeightTable&, Vector<const bf16>);
 
-namespace {
-
-// Runs body(begin, end) over [0, count) on the machine's cores, a range each; small counts in this thread. A billion
-// normal numbers take one core a minute.
-template <typename Body>
-void on_all_cores(std::int64_t count, const Body& body) {
-  constexpr std::int64_t kWorthAThread = std::int64_t{1} << 18;
-  const std::int64_t cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-  const std::int64_t parts = std::min(cores, count / kWorthAThread);
-  if (parts < 2) return body(std::int64_t{0}, count);
-  std::vector<std::thread> threads;
-  for (std::int64_t part = 0; part < parts; ++part) {
-    threads.emplace_back(body, count * part / parts, count * (part + 1) / parts);
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
-}  // namespace
-
 void initialise_weights(const WeightTable& table, std::uint64_t seed, Vector<float> flat) {
-  for (float& value : flat) value = 0;
+  constexpr std::int64_t kLeast = std::int64_t{1} << 18;  // a billion normal numbers take one core a minute
+  on_all_cores(flat.size, kLeast, [&](std::int64_t begin, std::int64_t end) {
+    std::fill(flat.data + begin, flat.data + end, 0.0f);
+  });
   for (std::size_t index = 0; index < table.entries.size(); ++index) {
     const WeightEntry& entry = table.entries[index];
     const Vector<float> values = flat.slice(entry.offset, entry.size());
     if (entry.initial == InitialValue::zeros) continue;
     const Random random(seed, RandomStream::initial_weights, static_cast<std::uint32_t>(index));
     const bool ones = entry.initial == InitialValue::ones;
-    on_all_cores(values.size, [&](std::int64_t begin, std::int64_t end) {
+    on_all_cores(values.size, kLeast, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         values[i] =
             ones ? 1.0f
