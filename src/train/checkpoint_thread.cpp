@@ -1,5 +1,7 @@
 #include "train/checkpoint_thread.h"
 
+#include <utility>
+
 #include <fmt/core.h>
 
 #include "base/error.h"
@@ -36,27 +38,26 @@ std::string rescue_text(const fs::path& path, const std::optional<fs::path>& now
 }  // namespace
 
 CheckpointThread::CheckpointThread(const CheckpointThreadSettings& settings, const WeightTable& table,
-                                   Recorder& recorder, const PipelineHooks& hooks)
+                                   InitialState initial, Recorder& recorder, const PipelineHooks& hooks)
     : settings_(settings),
       held_(settings.folder.path),
       table_(table),
       recorder_(recorder),
       hooks_(hooks),
-      staging_memory_(Buffer::pinned(staging_bytes(table))),
+      staging_(std::move(initial)),
       best_acceptance_(settings.best_acceptance),
       last_written_(settings.resumed) {
-  Carver carver(staging_memory_.data(), staging_memory_.bytes());
-  staging_ = carve_trained_state(carver, table);
   staging_free_.push(true);
 }
 
-std::int64_t CheckpointThread::staging_bytes(const WeightTable& table) {
-  Carver count;
-  carve_trained_state(count, table);
-  return count.peak();
+const TrainedState* CheckpointThread::claim_staging() {
+  return staging_free_.pop() ? &staging_.state() : nullptr;
 }
 
-const TrainedState* CheckpointThread::claim_staging() { return staging_free_.pop() ? &staging_ : nullptr; }
+void CheckpointThread::submit_initial(const SnapshotJob& job) {
+  DRAFTSMITH_CHECK(claim_staging() != nullptr, "nothing is submitted before it");
+  submit(job);
+}
 
 void CheckpointThread::run() {
   while (const auto job = jobs_.pop()) {
@@ -93,7 +94,7 @@ void CheckpointThread::write(const SnapshotJob& job, const std::optional<Evaluat
                     .choices_text = settings_.choices_text,
                     .drafter = settings_.drafter,
                     .table = table_,
-                    .state = staging_},
+                    .state = staging_.state()},
                    [&] { hooks_(PipelinePoint::checkpoint, job.step); });
   set_last_written(folder);  // before the older ones go
   if (now != path) throw Error(rescue_text(path, now, folder));

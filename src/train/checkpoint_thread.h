@@ -15,6 +15,7 @@
 #include "metrics/recorder.h"
 #include "train/checkpoint.h"
 #include "train/hooks.h"
+#include "train/initial_state.h"
 
 namespace draftsmith {
 
@@ -43,8 +44,9 @@ struct CheckpointThreadSettings {
 
 class CheckpointThread {
  public:
-  CheckpointThread(const CheckpointThreadSettings& settings, const WeightTable& table, Recorder& recorder,
-                   const PipelineHooks& hooks);
+  // Stages in the memory of `initial`, which the devices have.
+  CheckpointThread(const CheckpointThreadSettings& settings, const WeightTable& table, InitialState initial,
+                   Recorder& recorder, const PipelineHooks& hooks);
 
   // The thread's body. Blocks until finish() or close(); throws what the disk does wrong, and where the run's folder was
   // moved or removed: the checkpoint is then written to where it is, or to a new folder in its place.
@@ -52,6 +54,8 @@ class CheckpointThread {
 
   // Drafter 0. Blocks while the buffer is in use; null after close(). Takes no heap.
   const TrainedState* claim_staging();
+  // Before run(): the initial state, which is staged as it is, is written, with the evaluation that follows.
+  void submit_initial(const SnapshotJob& job);
   void submit(const SnapshotJob& job) { jobs_.push(job); }
   // Collector: in the order of the evaluations.
   void evaluated(const EvaluationRecord& record) { evaluations_.push(record); }
@@ -64,8 +68,6 @@ class CheckpointThread {
   std::optional<CheckpointFolder> last_written();
   double best_acceptance() const { return best_acceptance_; }  // after run() has ended
 
-  static std::int64_t staging_bytes(const WeightTable& table);
-
  private:
   void write(const SnapshotJob& job, const std::optional<EvaluationRecord>& evaluation);
   void set_last_written(const CheckpointFolder& folder);
@@ -76,8 +78,7 @@ class CheckpointThread {
   const WeightTable& table_;
   Recorder& recorder_;
   const PipelineHooks& hooks_;
-  Buffer staging_memory_;
-  TrainedState staging_;  // by turns of drafter 0 and this thread, as the queues say
+  const InitialState staging_;  // by turns of drafter 0 and this thread, as the queues say
   // Checkpoint thread only.
   double best_acceptance_;
   // Shared.

@@ -6,11 +6,15 @@
 namespace draftsmith {
 
 InitialState::InitialState(const WeightTable& table) {
-  Carver count;
-  carve_trained_state(count, table);
-  memory_ = Buffer::pinned(count.peak());
+  memory_ = Buffer::pinned(bytes(table));
   Carver carver(memory_.data(), memory_.bytes());
   state_ = carve_trained_state(carver, table);
+}
+
+std::int64_t InitialState::bytes(const WeightTable& table) {
+  Carver count;
+  carve_trained_state(count, table);
+  return count.peak();
 }
 
 InitialState::InitialState(const WeightTable& table, const RunConfig& config, const RunShapes& shapes)

@@ -1,5 +1,5 @@
-// The state that training begins with, on the host until the devices have it: drawn from the seed, a given drafter's, or
-// a checkpoint's.
+// The state that training begins with, on the host: drawn from the seed, a given drafter's, or a checkpoint's. Once the
+// devices have it, its memory is what checkpoints are staged in: there is no second of it.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +21,7 @@ class InitialState {
   InitialState(const WeightTable& table, const std::filesystem::path& checkpoint);
 
   const TrainedState& state() const { return state_; }
-  void release() { memory_ = Buffer(); }
+  static std::int64_t bytes(const WeightTable& table);
 
  private:
   explicit InitialState(const WeightTable& table);

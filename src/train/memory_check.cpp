@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "device/memory.h"
+#include "train/initial_state.h"
 
 namespace draftsmith {
 namespace {
@@ -96,7 +97,7 @@ std::string smaller_budgets(const PipelineInputs& inputs) {
 template <typename T>
 std::vector<MemoryNeed> memory_needs(const Pipeline<T>& pipeline) {
   MemoryNeed host{.where = "the host",
-                  .bytes = pipeline.slot_bytes() + 2 * CheckpointThread::staging_bytes(pipeline.table()),
+                  .bytes = pipeline.slot_bytes() + InitialState::bytes(pipeline.table()),
                   .available_bytes = available_host_bytes()};
   std::vector<MemoryNeed> needs;
   for (const auto& thread : pipeline.devices()) {

@@ -10,6 +10,7 @@
 #include "base/arithmetic.h"
 #include "base/error.h"
 #include "device/memory.h"
+#include "train/initial_state.h"
 #include "train/watchdog.h"
 
 namespace draftsmith {
@@ -329,7 +330,7 @@ TrainReport Pipeline<T>::report() const {
   TrainReport report{.compute = kDType<T> == DType::bf16 ? "bf16" : "float32",
                      .seconds = drafter_zero().times().total_s,
                      .slot_bytes = slot_bytes(),
-                     .staging_bytes = CheckpointThread::staging_bytes(table_),
+                     .staging_bytes = InitialState::bytes(table_),
                      .memory = memory_.report(),
                      .seal = seal_,
                      .heap = heap_};

@@ -35,17 +35,14 @@ void plan_devices(const PipelineInputs& inputs, const PlanDetail& detail, RunPla
          .attention = device.attention_paths(),
          .products = prepare && detail.products ? device.describe_products() : std::vector<std::string>()});
   }
-  const std::int64_t state_bytes = CheckpointThread::staging_bytes(pipeline.table());
   plan.weights = pipeline.table().size;
   plan.host_bytes = {{"slots", pipeline.slot_bytes()},
-                     {"checkpoint staging", state_bytes},
-                     {"first state, until training begins", state_bytes}};
+                     {"checkpoint staging", InitialState::bytes(pipeline.table())}};
   plan.host = needs.back();
   if (!detail.speed || !plan.lack.empty()) return;
   pipeline.allocate();
-  InitialState initial(pipeline.table(), inputs.config, inputs.shapes);
+  const InitialState initial(pipeline.table(), inputs.config, inputs.shapes);
   pipeline.set_up(initial.state(), {});
-  initial.release();
   plan.measured = pipeline.time_roles();
 }
 

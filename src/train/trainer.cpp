@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <utility>
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -77,17 +78,13 @@ InitialState initial_state(const WeightTable& table, const PipelineInputs& input
 
 // A checkpoint that was written when a signal stopped the run has no evaluation: the one it owes becomes part
 // of it.
-void offer_owed(const StartingPoint& start, const TrainedState& state, CheckpointThread& checkpoints) {
-  const TrainedState& staging = *checkpoints.claim_staging();
-  std::copy(state.master.begin(), state.master.end(), staging.master.begin());
-  std::copy(state.first_moment.begin(), state.first_moment.end(), staging.first_moment.begin());
-  std::copy(state.second_moment.begin(), state.second_moment.end(), staging.second_moment.begin());
-  checkpoints.submit({.step = start.step,
-                      .counters = start.counters,
-                      .position = start.position,
-                      .wall_s = start.wall_s,
-                      .due = true,
-                      .awaits_evaluation = true});
+void offer_owed(const StartingPoint& start, CheckpointThread& checkpoints) {
+  checkpoints.submit_initial({.step = start.step,
+                              .counters = start.counters,
+                              .position = start.position,
+                              .wall_s = start.wall_s,
+                              .due = true,
+                              .awaits_evaluation = true});
 }
 
 // A log that was cut or moved away goes on, and says so.
@@ -223,9 +220,8 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
                                 .keep = inputs.config.train.checkpoint.keep,
                                 .best_acceptance = best_acceptance(folder, evaluated_on),
                                 .resumed = resumed ? std::optional(resumed->checkpoint) : std::nullopt},
-                               pipeline.table(), recorder, inputs.hooks);
-  if (start.owes_evaluation) offer_owed(start, initial.state(), checkpoints);
-  initial.release();
+                               pipeline.table(), std::move(initial), recorder, inputs.hooks);
+  if (start.owes_evaluation) offer_owed(start, checkpoints);
   run_pipeline(pipeline, start, recorder, checkpoints);
   TrainResult result{.step = start.step + pipeline.drafter_zero().work().steps,
                      .steps = inputs.steps,
