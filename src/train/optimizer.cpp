@@ -2,10 +2,17 @@
 
 #include <algorithm>
 
+#include "base/all_cores.h"
 #include "base/arithmetic.h"
 #include "tensor/staged.h"
 
 namespace draftsmith {
+
+namespace {
+
+constexpr std::int64_t kLeastOfACore = std::int64_t{1} << 18;  // values
+
+}  // namespace
 
 WeightRange state_shard(const WeightTable& table, std::int64_t rank, std::int64_t drafters) {
   constexpr std::int64_t kEntries = 64;
@@ -41,8 +48,11 @@ TrainedState carve_trained_state(Carver& carver, const WeightTable& table) {
 
 void initialise_state(const WeightTable& table, std::uint64_t seed, const TrainedState& state) {
   initialise_weights(table, seed, state.master);
-  std::fill(state.first_moment.begin(), state.first_moment.end(), 0.0f);
-  std::fill(state.second_moment.begin(), state.second_moment.end(), 0.0f);
+  for (const Vector<float> moment : {state.first_moment, state.second_moment}) {
+    on_all_cores(moment.size, kLeastOfACore, [&](std::int64_t begin, std::int64_t end) {
+      std::fill(moment.data + begin, moment.data + end, 0.0f);
+    });
+  }
 }
 
 namespace {
@@ -67,6 +77,21 @@ void upload_kept(const Stream& stream, const OptimizerState<T>& state, Vector<co
   upload<float>(stream, parts.undecayed, kept.slice(parts.shard.size, parts.undecayed.size));
 }
 
+// In pieces: the host takes no memory of the size of all weights.
+template <typename T>
+void upload_rounded(const Stream& stream, Vector<const float> from, Vector<T> to) {
+  constexpr std::int64_t kPiece = std::int64_t{1} << 23;
+  for (std::int64_t first = 0; first < from.size; first += kPiece) {
+    const std::int64_t size = std::min(kPiece, from.size - first);
+    const Staged<T> piece(stream, to.slice(first, size));
+    on_all_cores(size, kLeastOfACore, [&](std::int64_t begin, std::int64_t end) {
+      std::transform(from.data + first + begin, from.data + first + end, piece.host().data + begin,
+                     [](float value) { return T(value); });
+    });
+    piece.upload();
+  }
+}
+
 template <typename T>
 void download_kept(const Stream& stream, const OptimizerState<T>& state, Vector<float> kept,
                    Vector<float> all) {
@@ -84,10 +109,7 @@ void restore_state(const Stream& stream, const TrainedState& from, std::int64_t 
   upload_kept(stream, to, from.master, to.master);
   upload_kept(stream, to, from.first_moment, to.first_moment);
   upload_kept(stream, to, from.second_moment, to.second_moment);
-  const Staged<T> weights(stream, to.weights);
-  std::transform(from.master.begin(), from.master.end(), weights.host().begin(),
-                 [](float value) { return T(value); });
-  weights.upload();
+  upload_rounded(stream, from.master, to.weights);
   fill_bytes(stream, to.gradient.data, 0, bytes_of(to.gradient).size);
   const UpdateState update{.updates = updates};
   upload<UpdateState>(stream, {&update, 1}, to.update);

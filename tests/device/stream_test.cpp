@@ -1,6 +1,8 @@
 // Copies, fills and events on the device under test.
 #include "device/stream.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -27,6 +29,29 @@ TEST(Stream, CopiesThereAndBackInOrder) {
     const auto expected = i >= 10 && i < 30 ? std::uint8_t{0xab} : bytes[static_cast<std::size_t>(i)];
     ASSERT_EQ(static_cast<std::uint8_t>(back.data()[i]), expected) << i;
   }
+}
+
+// Much of it is pinned otherwise than little.
+TEST(Stream, MuchPinnedMemoryStartsClearAndCopies) {
+  const Device device = test_device();
+  const Stream stream{.device = &device};
+  const std::int64_t size = (std::int64_t{256} << 20) + 100;
+  const Buffer there = Buffer::on_device(device, size);
+  const std::int64_t pinned_before = pinned_bytes();
+  {
+    const Buffer back = Buffer::pinned(size);
+    EXPECT_GE(pinned_bytes() - pinned_before, size);
+    const auto set = [&] {
+      return std::count_if(back.data(), back.data() + size,
+                           [](std::byte value) { return value != std::byte{0}; });
+    };
+    EXPECT_EQ(set(), 0);
+    fill_bytes(stream, there.data(), 0xab, size);
+    copy_bytes(stream, back.data(), there.data(), size);
+    synchronize(stream);
+    EXPECT_EQ(set(), size);
+  }
+  EXPECT_EQ(pinned_bytes(), pinned_before);
 }
 
 TEST(Stream, MemoryOfADeviceStartsClear) {

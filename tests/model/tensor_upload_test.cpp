@@ -10,7 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "support/devices.h"
 #include "support/expect_error.h"
+#include "tensor/staged.h"
 
 namespace draftsmith {
 namespace {
@@ -33,12 +35,16 @@ TensorEntry entry_of(const std::vector<float>& values) {
 }
 
 TEST(TensorUpload, GivesTheBitsOfOneThread) {
-  const Device device;
+  const Device device = test::test_device();
+  const Stream stream{.device = &device};
   const std::vector<float> stored = values();
   std::vector<bf16> expected(kCount), found(kCount);
   read_as(entry_of(stored), std::span<bf16>(expected));
-  TensorUpload<bf16> upload({&device}, 300'000);  // pieces
-  upload(entry_of(stored), {found.data(), kCount});
+  const Buffer there = Buffer::on_device(device, kCount * sizeof(bf16));
+  const Vector<bf16> values{reinterpret_cast<bf16*>(there.data()), kCount};
+  TensorUpload<bf16> upload(stream, 300'000);  // pieces
+  upload(entry_of(stored), values);
+  download<bf16>(stream, values, {found.data(), kCount});
   EXPECT_EQ(std::memcmp(expected.data(), found.data(), kCount * sizeof(bf16)), 0);
 }
 
