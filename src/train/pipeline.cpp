@@ -87,11 +87,6 @@ std::vector<Device> devices_of(const std::vector<std::unique_ptr<DeviceThread<T>
   return devices;
 }
 
-// Seconds since a moment.
-double seconds_since(std::chrono::steady_clock::time_point began) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-}
-
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * seconds));
 }
@@ -175,7 +170,7 @@ void Pipeline<T>::allocate() {
 }
 
 template <typename T>
-void Pipeline<T>::set_up(const TrainedState& state, const StartingPoint& start) {
+void Pipeline<T>::set_up(const TrainedState& state, const StartingPoint& start, SetUpTimes& times) {
   const PackerSettings packing = packer_settings(inputs_.config, inputs_.shapes.budget);
   // Slot 0 lends itself to the warm-up; it stays free for micro-batch 0. What warms up comes from the first
   // documents: a run that has made all its steps has none left.
@@ -183,11 +178,12 @@ void Pipeline<T>::set_up(const TrainedState& state, const StartingPoint& start) 
   slot.facts = Packer(inputs_.train, inputs_.shapes.drafter, packing, DataPosition{}).next(slot.batch);
   double warm_up_s = 0;                  // of the slowest device
   for (const auto& device : devices_) {  // targets come first, so a drafter finds features
-    device->load(inputs_.config.target);
-    device->restore(state, start.counters);
-    const auto began = std::chrono::steady_clock::now();
-    device->warm_up(slot);
-    warm_up_s = std::max(warm_up_s, seconds_since(began));
+    timed(times.load_s, [&] { device->load(inputs_.config.target); });
+    timed(times.restore_s, [&] { device->restore(state, start.counters); });
+    double device_s = 0;
+    timed(device_s, [&] { device->warm_up(slot); });
+    warm_up_s = std::max(warm_up_s, device_s);
+    times.warm_up_s += device_s;
   }
   collective_->connect();
   limit_s_ = watchdog_limit_s(inputs_.config.devices.watchdog_s, warm_up_s);
@@ -246,8 +242,10 @@ void Pipeline<T>::run(const StartingPoint& start, Recorder& recorder, Checkpoint
     crew.fail();
   }
   crew.join_or_exit(milliseconds(limit_s_));
-  checkpoints.finish();  // nobody submits any more
-  checkpoint_thread.join();
+  timed(last_checkpoint_s_, [&] {
+    checkpoints.finish();  // nobody submits any more
+    checkpoint_thread.join();
+  });
   seal_ = seal_report();
   heap_ = since(heap_before);
   unseal();
@@ -329,6 +327,7 @@ template <typename T>
 TrainReport Pipeline<T>::report() const {
   TrainReport report{.compute = kDType<T> == DType::bf16 ? "bf16" : "float32",
                      .seconds = drafter_zero().times().total_s,
+                     .last_checkpoint_s = last_checkpoint_s_,
                      .slot_bytes = slot_bytes(),
                      .staging_bytes = InitialState::bytes(table_),
                      .memory = memory_.report(),

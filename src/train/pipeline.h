@@ -62,7 +62,7 @@ class Pipeline {
   // Allocates what was counted, and the slots: all memory of the run but the staging buffer. Connects the drafters.
   void allocate();
   // Reads the weights, sets every drafter's state, and runs each device once on the first micro-batch.
-  void set_up(const TrainedState& state, const StartingPoint& start);
+  void set_up(const TrainedState& state, const StartingPoint& start, SetUpTimes& times);
   // In place of run(): how long each role takes on the first micro-batch.
   RoleTimes time_roles();
   // Blocks until the run is done or stopped; throws the first failure.
@@ -108,6 +108,7 @@ class Pipeline {
   double limit_s_ = 0;  // of the watchdog
   SealReport seal_;
   HeapCounts heap_;
+  double last_checkpoint_s_ = 0;
 };
 
 }  // namespace draftsmith

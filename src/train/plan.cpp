@@ -42,7 +42,8 @@ void plan_devices(const PipelineInputs& inputs, const PlanDetail& detail, RunPla
   if (!detail.speed || !plan.lack.empty()) return;
   pipeline.allocate();
   const InitialState initial(pipeline.table(), inputs.config, inputs.shapes);
-  pipeline.set_up(initial.state(), {});
+  SetUpTimes times;
+  pipeline.set_up(initial.state(), {}, times);
   plan.measured = pipeline.time_roles();
 }
 

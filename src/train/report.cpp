@@ -200,6 +200,30 @@ bool TrainReport::comparable() const {
                      [&](const DeviceReport& device) { return device.kind == devices.front().kind; });
 }
 
+namespace {
+
+JsonValue set_up_json(const SetUpTimes& times) {
+  return {JsonObject{{"total", {times.total_s}},
+                     {"products", {times.products_s}},
+                     {"allocate", {times.allocate_s}},
+                     {"first_state", {times.first_state_s}},
+                     {"load_target", {times.load_s}},
+                     {"restore", {times.restore_s}},
+                     {"warm_up", {times.warm_up_s}}}};
+}
+
+std::string set_up_text(const TrainReport& report) {
+  const SetUpTimes& times = report.set_up;
+  return fmt::format(
+      "set-up {:.1f} s: products {:.1f}, memory {:.1f}, first state {:.1f}, loading the target {:.1f}, first "
+      "state to "
+      "drafters {:.1f}, warm-up {:.1f}; last checkpoint {:.1f} s after training\n",
+      times.total_s, times.products_s, times.allocate_s, times.first_state_s, times.load_s, times.restore_s,
+      times.warm_up_s, report.last_checkpoint_s);
+}
+
+}  // namespace
+
 std::string report_json(const TrainReport& report) {
   JsonArray devices, threads;
   for (const DeviceReport& device : report.devices) devices.push_back(device_json(device));
@@ -211,6 +235,8 @@ std::string report_json(const TrainReport& report) {
           {"skipped_steps", {report.skipped_steps}},
           {"compute", {report.compute}},
           {"seconds", {report.seconds}},
+          {"set_up_seconds", set_up_json(report.set_up)},
+          {"last_checkpoint_seconds", {report.last_checkpoint_s}},
           {"tokens", {report.tokens}},
           {"blocks", {report.blocks}},
           {"tokens_per_second", {report.tokens_per_second()}},
@@ -243,6 +269,7 @@ std::string report_text(const TrainReport& report) {
       report.blocks_per_second(), report.compute, report.skipped_steps, after[0], after[1], after[2],
       after[3], report.heap.ours, report.heap.library,
       report.heap.watched ? "" : " (not watched in this build)");
+  text.insert(text.find("after set-up: "), set_up_text(report));
   for (const DeviceReport& device : report.devices) text += device_text(device);
   text +=
       fmt::format("host\n{}threads\n",

@@ -12,6 +12,7 @@
 #include "metrics/memory_watch.h"
 #include "train/balance.h"
 #include "train/device_thread.h"
+#include "train/set_up_times.h"
 #include "train/waits.h"
 
 namespace draftsmith {
@@ -42,6 +43,8 @@ struct TrainReport {
   std::int64_t skipped_steps = 0;              // of the whole run
   std::string compute;
   double seconds = 0;  // of training, this process, evaluations included
+  SetUpTimes set_up;
+  double last_checkpoint_s = 0;  // from the end of training until it is written
   std::int64_t tokens = 0, blocks = 0;
   std::int64_t slot_bytes = 0, staging_bytes = 0;  // of the host
   std::vector<DeviceReport> devices;

@@ -186,17 +186,20 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
     refuse_diverged(done, start.counters);
     return done;
   }
+  SetUpTimes times;
+  std::optional<AddTime> set_up(std::in_place, times.total_s);
   Pipeline<T> pipeline(inputs);
   ProductChoices choices;
   if (resumed && !request.retune) choices = read_checkpoint_choices(resumed->checkpoint.path);
   pipeline.measure(Preparation::sizes, choices);
   const std::string lack = memory_lack(pipeline, inputs);
   if (!lack.empty()) throw Error(lack);
-  pipeline.measure(Preparation::products, choices);
+  timed(times.products_s, [&] { pipeline.measure(Preparation::products, choices); });
   const std::string chosen = choices_text(choices.all());
-  pipeline.allocate();
-  InitialState initial = initial_state(pipeline.table(), inputs, resumed);
-  pipeline.set_up(initial.state(), start);
+  timed(times.allocate_s, [&] { pipeline.allocate(); });
+  InitialState initial =
+      timed(times.first_state_s, [&] { return initial_state(pipeline.table(), inputs, resumed); });
+  pipeline.set_up(initial.state(), start, times);
   const std::vector<MissingSteps> missing = begin_folder(request, folder, start, chosen);
   Recorder recorder(LogFile(folder.metrics()), Progress(request.progress(inputs.steps)), [&request] {
     int none = 0;
@@ -222,6 +225,7 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
                                 .resumed = resumed ? std::optional(resumed->checkpoint) : std::nullopt},
                                pipeline.table(), std::move(initial), recorder, inputs.hooks);
   if (start.owes_evaluation) offer_owed(start, checkpoints);
+  set_up.reset();
   run_pipeline(pipeline, start, recorder, checkpoints);
   TrainResult result{.step = start.step + pipeline.drafter_zero().work().steps,
                      .steps = inputs.steps,
@@ -231,6 +235,7 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
   result.owes_evaluation =
       plan_sequence(inputs, plan_evaluation(inputs), start).evaluates_after(result.step) &&
       (!result.evaluation || result.evaluation->step < result.step);
+  result.report->set_up = times;
   result.report->first_step = start.step + 1;
   result.report->last_step = result.step;
   atomic_write_file(folder.report(), report_json(*result.report));

@@ -94,6 +94,13 @@ class AddTime {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+// The work's result; the time it takes is added to `sum_s`.
+template <typename Work>
+auto timed(double& sum_s, const Work& work) {
+  const AddTime add(sum_s);
+  return work();
+}
+
 // `call`'s result; the time it takes is added to the thread's waits.
 template <typename Call>
 auto waiting(ThreadTimes& times, WaitFor wait, const Call& call) {

@@ -34,6 +34,20 @@ const ThreadTimes& times_of(const TrainReport& report, const std::string& name) 
 
 double for_features(const Waits& waits_s) { return waits_s[static_cast<std::size_t>(WaitFor::filled_slot)]; }
 
+TEST(SetUpTimes, AreToldByPhase) {
+  TinyRun run;
+  const TrainReport report = run.train().report.value();
+  const SetUpTimes& times = report.set_up;
+  for (const double phase_s : {times.products_s, times.allocate_s, times.first_state_s, times.load_s,
+                               times.restore_s, times.warm_up_s, report.last_checkpoint_s}) {
+    EXPECT_GT(phase_s, 0);
+  }
+  EXPECT_GE(times.total_s, times.products_s + times.allocate_s + times.first_state_s + times.load_s +
+                               times.restore_s + times.warm_up_s);
+  EXPECT_THAT(report_text(report), testing::ContainsRegex("set-up [0-9.]+ s: products [0-9.]+, memory"));
+  EXPECT_THAT(report_json(report), testing::HasSubstr("\"set_up_seconds\""));
+}
+
 TEST(Waits, ForTheFirstFeaturesAreToldApart) {
   const TrainReport report = run_with_late_pass(0);
   const ThreadTimes& drafter = times_of(report, "cpu:1");
