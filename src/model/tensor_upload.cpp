@@ -13,6 +13,7 @@ namespace draftsmith {
 namespace {
 
 constexpr std::int64_t kBatch = std::int64_t{1} << 15;  // looked at while they are in a core's cache
+constexpr std::int64_t kLeastOfACore = 16 * kBatch;     // what starting a thread is worth
 
 TensorEntry slice(const TensorEntry& entry, std::int64_t begin, std::int64_t count) {
   const auto element_bytes = static_cast<std::int64_t>(file_type_bytes(entry.type));
@@ -49,7 +50,7 @@ void lower(std::atomic<std::int64_t>& least, std::int64_t value) {
 template <typename T>
 std::int64_t read_values(const TensorEntry& entry, std::int64_t first, Vector<T> out) {
   std::atomic<std::int64_t> bad = out.size;
-  on_all_cores(out.size, 4 * kBatch, [&](std::int64_t begin, std::int64_t end) {
+  on_all_cores(out.size, kLeastOfACore, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin; at < end && at < bad; at += kBatch) {
       const Vector<T> batch = out.slice(at, std::min(kBatch, end - at));
       read_as(slice(entry, first + at, batch.size),

@@ -18,7 +18,7 @@ namespace draftsmith {
 namespace {
 
 constexpr std::int64_t kCount =
-    (std::int64_t{1} << 20) + 5;  // enough for several cores, and no multiple of anything
+    (std::int64_t{1} << 22) + 5;  // enough for several cores, and no multiple of anything
 
 std::vector<float> values() {
   const Random random(3, RandomStream::sampling);
@@ -42,7 +42,7 @@ TEST(TensorUpload, GivesTheBitsOfOneThread) {
   read_as(entry_of(stored), std::span<bf16>(expected));
   const Buffer there = Buffer::on_device(device, kCount * sizeof(bf16));
   const Vector<bf16> values{reinterpret_cast<bf16*>(there.data()), kCount};
-  TensorUpload<bf16> upload(stream, 300'000);  // pieces
+  TensorUpload<bf16> upload(stream, 1'500'000);  // pieces
   upload(entry_of(stored), values);
   download<bf16>(stream, values, {found.data(), kCount});
   EXPECT_EQ(std::memcmp(expected.data(), found.data(), kCount * sizeof(bf16)), 0);
@@ -54,7 +54,7 @@ TEST(TensorUpload, TheFirstOfManyBadValuesIsNamed) {
   for (const std::int64_t place : {987'654, 654'321, 654'320, 1'000'000})
     stored[place] = std::numeric_limits<float>::infinity();
   stored[700'000] = std::numeric_limits<float>::quiet_NaN();
-  TensorUpload<float> upload({&device}, 300'000);
+  TensorUpload<float> upload({&device}, 1'500'000);
   expect_error(
       [&] {
         upload(entry_of(stored), {found.data(), kCount});
