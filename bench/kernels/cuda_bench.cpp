@@ -140,12 +140,9 @@ void Bench::losses() {
                         .predictions = predictions,
                         .weights = weights,
                         .sums = sums});
-  moves("gradient of cross entropy 2048x151936, in place", 4 * size,
-        CrossEntropyBackward<bf16>{.logits = logits,
-                                   .labels = labels,
-                                   .log_sum_exp = normalizers,
-                                   .weights = weights,
-                                   .grad_logits = logits});
+  moves("cross entropy with its gradient 2048x151936, in place", 4 * size,
+        CrossEntropyWithGradient<bf16>{
+            .logits = logits, .labels = labels, .nll = nll, .predictions = predictions});
   moves("argmax 16x151936", 4 * 16 * kVocabulary,
         ArgmaxRows<bf16>{.logits = decoded, .predictions = predictions.slice(0, 16)});
   moves("column sums 8192x4096", 2 * kRows * kWidth,

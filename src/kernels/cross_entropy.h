@@ -1,8 +1,9 @@
 // Cross entropy of one chunk of logits against hard labels.
 //   nll = log(sum(exp(logits))) - logits[label],   prediction = argmax(logits), the lowest index of equals
-//   grad_logits = weight * (softmax(logits) - onehot(label))
+//   d nll / d logits = softmax(logits) - onehot(label)
 // Logits are stored as T; maxima, sums and the softmax are float. Rows with label < 0 are unused: nll 0, prediction -1,
-// gradient 0.
+// gradient 0. What a row's nll counts in the loss is known only when its block's are, and a product's row scales with
+// its left operand's: so the gradient is that of the nll alone, and the weight comes in behind the product with the head.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +21,13 @@ struct CrossEntropyForward {
   Vector<std::int32_t> predictions;   // [rows]
 };
 
-// grad_logits may be the logits themselves: an entry is read by whoever writes it, before it is written.
+// Forward and backward in one visit of a row, which a fast implementation reads once and writes once.
 template <typename T>
-struct CrossEntropyBackward {
-  Matrix<const T> logits;             // [rows, vocabulary]
+struct CrossEntropyWithGradient {
+  Matrix<T> logits;                   // [rows, vocabulary]; on return the gradient of nll
   Vector<const std::int32_t> labels;  // [rows]
-  Vector<const float> log_sum_exp;    // [rows]
-  Vector<const float> weights;        // [rows]
-  Matrix<T> grad_logits;              // [rows, vocabulary]; may be logits
+  Vector<float> nll;                  // [rows]
+  Vector<std::int32_t> predictions;   // [rows]
 };
 
 // predictions[i] = argmax(logits[i]), the lowest index of equals: of decoding, whose logits are float whatever T is.

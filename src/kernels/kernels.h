@@ -59,7 +59,7 @@ struct Kernels {
   Launch<AttentionForward<T>> attention_forward = nullptr;
   Launch<AttentionBackward<T>> attention_backward = nullptr;
   Launch<CrossEntropyForward<T>> cross_entropy_forward = nullptr;
-  Launch<CrossEntropyBackward<T>> cross_entropy_backward = nullptr;
+  Launch<CrossEntropyWithGradient<T>> cross_entropy_with_gradient = nullptr;
   Launch<DistillationForward<T>> distillation_forward = nullptr;
   Launch<DistillationBackward<T>> distillation_backward = nullptr;
   Launch<AddFeatureNoise<T>> add_feature_noise = nullptr;

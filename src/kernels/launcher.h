@@ -90,8 +90,8 @@ class Launcher {
     run(kernels_.attention_backward, kernels_.attention_backward_scratch, arguments);
   }
   void operator()(const CrossEntropyForward<T>& arguments) { run(kernels_.cross_entropy_forward, arguments); }
-  void operator()(const CrossEntropyBackward<T>& arguments) {
-    run(kernels_.cross_entropy_backward, arguments);
+  void operator()(const CrossEntropyWithGradient<T>& arguments) {
+    run(kernels_.cross_entropy_with_gradient, arguments);
   }
   void operator()(const DistillationForward<T>& arguments) { run(kernels_.distillation_forward, arguments); }
   void operator()(const DistillationBackward<T>& arguments) {

@@ -4,6 +4,7 @@
 // Backward, with h = grad_y * w, n the width and g the gradient that reaches s from elsewhere:
 //   grad_s  = g + r * h - s * r^3 * sum(h * s) / n        (the gradient of input and of addend alike)
 //   grad_w += sum over rows of grad_y * s * r
+// where grad_y is a row of grad_output times the row's weight, if rows have weights.
 #pragma once
 
 #include "tensor/tensor.h"
@@ -27,6 +28,7 @@ struct RmsNormBackward {
   Vector<const T> weight;           // [width]
   Vector<const float> inverse_rms;  // [rows]
   Matrix<const T> grad_output;      // [rows, width]
+  Vector<const float> row_weights;  // [rows], or empty for 1 each
   Matrix<const T> grad_residual;    // [rows, width]: g, or empty for 0; may be grad_sum
   Matrix<T> grad_sum;               // [rows, width]
   Vector<float> grad_weight;        // [width], added to

@@ -186,6 +186,7 @@ void Drafter<T>::last_tail_backward(Launcher<T>& launch, const DrafterBackward<T
                .rows = pass.activations.last,
                .scratch = gradients.layer.tail,
                .row_gradients = {.attention = gradients.last_attention, .residual = gradients.output},
+               .output_weights = pass.output_weights,
                .gradients = {.attention = gradients.layer.attention, .residual = gradients.residual},
                .weight_gradients = pass.weight_gradients,
                .write = pass.write});

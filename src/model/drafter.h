@@ -85,6 +85,7 @@ struct DrafterBackward {
   const MicroBatch& batch;
   const DrafterActivations<T>& activations;
   const DrafterGradients<T>& gradients;
+  Vector<const float> output_weights;  // [loss_rows]: how often each row of gradients.output counts
   const DrafterWeights<float>& weight_gradients;
   GradientWrite write;  // of matrices; the gradients of vectors are always added to
 };

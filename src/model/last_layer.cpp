@@ -36,6 +36,7 @@ void LastLayerTail<T>::backward(Launcher<T>& launch, const LastLayerBackward<T>&
                             .weight = pass.weights.norm,
                             .inverse_rms = pass.rows.inverse_rms,
                             .grad_output = residual,
+                            .row_weights = pass.output_weights,
                             .grad_sum = residual,
                             .grad_weight = pass.weight_gradients.norm});
   tail_backward<T>(launch, {.weights = pass.weights.layers.back(),

@@ -32,9 +32,11 @@ struct LastLayerBackward {
   const LayerSaved<T>& saved;
   const LastRows<T>& rows;
   const TailScratch<T>& scratch;
-  // Of the rows of the loss. residual: on entry the gradient of y, on return that of x. attention is written.
+  // Of the rows of the loss. residual: on entry the gradient of y, which counts output_weights times, on return that of x.
+  // attention is written.
   TailInput<T> row_gradients;
-  TailInput<T> gradients;  // of the draft rows, written
+  Vector<const float> output_weights;  // [loss_rows]
+  TailInput<T> gradients;              // of the draft rows, written
   const DrafterWeights<float>& weight_gradients;
   GradientWrite write;
 };

@@ -30,10 +30,10 @@ LossScratch<T> carve_loss_scratch(Carver& carver, const LossShape& shape) {
   const BatchBudget& budget = shape.budget;
   const std::int64_t chunk = budget.loss_chunk_rows;
   LossScratch<T> scratch{.logits = carve_logits<T>(carver, chunk, shape.vocabulary),
-                         .log_sum_exp = carver.vector<float>(chunk),
-                         .weights = carver.vector<float>(chunk)};
+                         .log_sum_exp = carver.vector<float>(chunk)};
   if (shape.settings.distilled()) scratch.teacher = carve_teacher_scratch<T>(carver, shape);
   scratch.nll = carver.vector<float>(budget.loss_rows());
+  scratch.weights = carver.vector<float>(budget.loss_rows());
   scratch.predictions = carver.vector<std::int32_t>(budget.loss_rows());
   scratch.sums = carver.vector<double>(LossSums::size(budget.block_size));
   return scratch;
@@ -61,7 +61,24 @@ void teacher_forward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatc
                                 .teacher_log_sum_exp = teacher.teacher_log_sum_exp});
 }
 
-// Logits, loss and sums of one chunk.
+// With the gradient in the place of the logits, unless these are needed for it again or there is none.
+template <typename T>
+void cross_entropy(Launcher<T>& launch, const LossRun<T>& run, Vector<const std::int32_t> labels,
+                   const LossScratch<T>& scratch, std::int64_t first) {
+  const Vector<float> nll = scratch.nll.slice(first, labels.size);
+  const Vector<std::int32_t> predictions = scratch.predictions.slice(first, labels.size);
+  if (run.pass == LossPass::with_gradient && !run.settings.distilled()) {
+    return launch(CrossEntropyWithGradient<T>{
+        .logits = scratch.logits, .labels = labels, .nll = nll, .predictions = predictions});
+  }
+  launch(CrossEntropyForward<T>{.logits = scratch.logits,
+                                .labels = labels,
+                                .nll = nll,
+                                .log_sum_exp = scratch.log_sum_exp,
+                                .predictions = predictions});
+}
+
+// Logits, loss and sums of one chunk; not distilled, the logits' gradient too.
 template <typename T>
 void chunk_forward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
                    const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t first) {
@@ -71,11 +88,7 @@ void chunk_forward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch&
                    .left = run.hidden.slice_rows(first, rows),
                    .right = run.head,
                    .output = scratch.logits});
-  launch(CrossEntropyForward<T>{.logits = scratch.logits,
-                                .labels = labels,
-                                .nll = scratch.nll.slice(first, rows),
-                                .log_sum_exp = scratch.log_sum_exp,
-                                .predictions = scratch.predictions.slice(first, rows)});
+  cross_entropy(launch, run, labels, scratch, first);
   if (run.settings.distilled()) teacher_forward(launch, run, batch, budget, scratch, first);
   launch(BlockLoss<T>{.settings = run.settings,
                       .block_size = budget.block_size,
@@ -85,38 +98,31 @@ void chunk_forward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch&
                       .nll = scratch.nll.slice(first, rows),
                       .divergence = scratch.teacher.divergence,
                       .predictions = scratch.predictions.slice(first, rows),
-                      .weights = scratch.weights,
+                      .weights = scratch.weights.slice(first, rows),
                       .sums = scratch.sums});
 }
 
 template <typename T>
-void logits_gradient(Launcher<T>& launch, const LossRun<T>& run, Vector<const std::int32_t> labels,
-                     const LossScratch<T>& scratch) {
-  if (!run.settings.distilled()) {
-    return launch(CrossEntropyBackward<T>{.logits = scratch.logits,
-                                          .labels = labels,
-                                          .log_sum_exp = scratch.log_sum_exp,
-                                          .weights = scratch.weights,
-                                          .grad_logits = scratch.logits});
-  }
+void distilled_gradient(Launcher<T>& launch, const LossRun<T>& run, Vector<const std::int32_t> labels,
+                        const LossScratch<T>& scratch) {
   launch(DistillationBackward<T>{.logits = scratch.logits,
                                  .teacher_logits = scratch.teacher.logits,
                                  .labels = labels,
                                  .hard_log_sum_exp = scratch.log_sum_exp,
                                  .log_sum_exp = scratch.teacher.log_sum_exp,
                                  .teacher_log_sum_exp = scratch.teacher.teacher_log_sum_exp,
-                                 .weights = scratch.weights,
                                  .share = run.settings.distill_share,
                                  .temperature = run.settings.distill_temperature,
                                  .grad_logits = scratch.logits});
 }
 
-// The gradient of the chunk's logits in their place, then that of its rows of y.
+// From the gradient of the chunk's logits, in their place, to that of its rows of y.
 template <typename T>
 void chunk_backward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
                     const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t first) {
   const std::int64_t rows = budget.loss_chunk_rows;
-  logits_gradient(launch, run, batch.loss_labels.slice(first, rows), scratch);
+  if (run.settings.distilled())
+    distilled_gradient(launch, run, batch.loss_labels.slice(first, rows), scratch);
   launch(Matmul<T>{.form = MatmulForm::nn,
                    .left = scratch.logits,
                    .right = run.head,
@@ -127,9 +133,10 @@ void chunk_backward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch
 
 template <typename T>
 void clear_unused_gradient(Launcher<T>& launch, const LossRun<T>& run, const BatchCounts& counts,
-                           const BatchBudget& budget) {
-  const std::int64_t used = counts.loss_chunks * budget.loss_chunk_rows;
-  launch(FillZero{bytes_of(run.grad_hidden.slice_rows(used, run.grad_hidden.rows - used))});
+                           const BatchBudget& budget, const LossScratch<T>& scratch) {
+  const std::int64_t used = counts.loss_chunks * budget.loss_chunk_rows, unused = run.grad_hidden.rows - used;
+  launch(FillZero{bytes_of(run.grad_hidden.slice_rows(used, unused))});
+  launch(FillZero{bytes_of(scratch.weights.slice(used, unused))});
 }
 
 template <typename T>
@@ -146,15 +153,15 @@ void run_loss(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batc
   for (std::int64_t chunk = 0; chunk < counts.loss_chunks; ++chunk) {
     run_loss_chunk(launch, run, batch, budget, scratch, chunk);
   }
-  if (run.pass == LossPass::with_gradient) clear_unused_gradient(launch, run, counts, budget);
+  if (run.pass == LossPass::with_gradient) clear_unused_gradient(launch, run, counts, budget, scratch);
 }
 
 template LossScratch<float> carve_loss_scratch(Carver&, const LossShape&);
 template LossScratch<bf16> carve_loss_scratch(Carver&, const LossShape&);
 template void clear_unused_gradient(Launcher<float>&, const LossRun<float>&, const BatchCounts&,
-                                    const BatchBudget&);
+                                    const BatchBudget&, const LossScratch<float>&);
 template void clear_unused_gradient(Launcher<bf16>&, const LossRun<bf16>&, const BatchCounts&,
-                                    const BatchBudget&);
+                                    const BatchBudget&, const LossScratch<bf16>&);
 template void run_loss_chunk(Launcher<float>&, const LossRun<float>&, const MicroBatch&, const BatchBudget&,
                              const LossScratch<float>&, std::int64_t);
 template void run_loss_chunk(Launcher<bf16>&, const LossRun<bf16>&, const MicroBatch&, const BatchBudget&,

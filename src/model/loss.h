@@ -29,10 +29,10 @@ struct TeacherScratch {
 template <typename T>
 struct LossScratch {
   Matrix<T> logits;           // [loss_chunk_rows, vocabulary], then their gradient
-  Vector<float> log_sum_exp;  // [loss_chunk_rows]
-  Vector<float> weights;      // [loss_chunk_rows]
+  Vector<float> log_sum_exp;  // [loss_chunk_rows], of a forward pass alone or beside a teacher
   TeacherScratch<T> teacher;
-  Vector<float> nll;                 // [loss_rows]
+  Vector<float> nll;      // [loss_rows]
+  Vector<float> weights;  // [loss_rows]: what a row counts in the loss, and in its gradient; 0 unused
   Vector<std::int32_t> predictions;  // [loss_rows]: argmax of the row's logits, -1 unused
   Vector<double> sums;               // [LossSums::size(block_size)]: since the last reset
 };
@@ -47,15 +47,17 @@ struct LossRun {
   Matrix<const T> hidden;  // [loss_rows, width]: the drafter's output
   Matrix<const T> head;    // [vocabulary, width], frozen
   Matrix<const T>
-      teacher_hidden;     // [context_tokens, width]: the target's, after its final norm; read when distilled
-  Matrix<T> grad_hidden;  // [loss_rows, width], written when the pass makes gradients; unscaled
+      teacher_hidden;  // [context_tokens, width]: the target's, after its final norm; read when distilled
+  // [loss_rows, width], written when the pass makes gradients: each row's gradient of its own loss, which counts
+  // LossScratch::weights times in the sum of the loss.
+  Matrix<T> grad_hidden;
 };
 
-// The pass in parts: the chunks in use, in order, and with gradient the rows of those that are not, which get 0. A chunk
+// The pass in parts: the chunks in use, in order, and with gradient the rows of those that are not, which get 0 and weigh 0. A chunk
 // adds to scratch.sums and writes nll, predictions and gradient of its rows.
 template <typename T>
 void clear_unused_gradient(Launcher<T>& launch, const LossRun<T>& run, const BatchCounts& counts,
-                           const BatchBudget& budget);
+                           const BatchBudget& budget, const LossScratch<T>& scratch);
 template <typename T>
 void run_loss_chunk(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
                     const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t chunk);

@@ -253,7 +253,7 @@ void DrafterWorker<T>::launch_loss_chunk(LossPass pass, std::int64_t chunk) {
 
 template <typename T>
 void DrafterWorker<T>::launch_clear_unused_gradient() {
-  clear_unused_gradient(launch_, loss_run(LossPass::with_gradient), counts_, shapes_.budget);
+  clear_unused_gradient(launch_, loss_run(LossPass::with_gradient), counts_, shapes_.budget, loss_);
 }
 
 template <typename T>
@@ -276,6 +276,7 @@ void DrafterWorker<T>::launch_backward_segment(std::int64_t segment, GradientWri
                              .batch = inputs_.batch.batch,
                              .activations = activations_,
                              .gradients = gradients_,
+                             .output_weights = loss_.weights,
                              .weight_gradients = weight_gradients_,
                              .write = write},
                             segment);

@@ -48,7 +48,7 @@ TYPED_TEST_SUITE(DistillationTest, StorageTypes, StorageName);
 template <typename T>
 struct Operands {
   std::int64_t rows;
-  Guarded<float> nll, hard, divergence, log_sum_exp, teacher_log_sum_exp, weights;
+  Guarded<float> nll, hard, divergence, log_sum_exp, teacher_log_sum_exp;
   Guarded<std::int32_t> predictions;
   Guarded<T> logits, teacher, grad_logits;
   VisibleVector<std::int32_t> labels;
@@ -60,14 +60,12 @@ struct Operands {
         divergence(1, rows),
         log_sum_exp(1, rows),
         teacher_log_sum_exp(1, rows),
-        weights(1, rows),
         predictions(1, rows),
         logits(rows, vocabulary, 3, 1),
         teacher(rows, vocabulary, 2),
         grad_logits(rows, vocabulary, 5) {
     logits.fill_normal(1, 4);
     teacher.fill_normal(2, 4);
-    weights.fill_normal(3, 0.2, 1);
     for (std::int64_t row = 0; row < rows; ++row) {
       labels.push_back(static_cast<std::int32_t>(row % 4 == 3 ? -1 : row * 31 % vocabulary));
     }
@@ -95,7 +93,6 @@ struct Operands {
                                               .hard_log_sum_exp = hard.vector(),
                                               .log_sum_exp = log_sum_exp.vector(),
                                               .teacher_log_sum_exp = teacher_log_sum_exp.vector(),
-                                              .weights = weights.vector(),
                                               .share = kShare,
                                               .temperature = kTemperature,
                                               .grad_logits = gradient});
@@ -106,7 +103,7 @@ TYPED_TEST(DistillationTest, ForwardAndBackwardMatchTheFormula) {
   for (const auto& [rows, vocabulary] : {std::pair{1, 1}, {6, 16}, {9, 37}, {4, 130}}) {
     Operands<TypeParam> run(rows, vocabulary);
     run.run();
-    const std::vector<double> logits = run.logits.values(), weights = run.weights.values();
+    const std::vector<double> logits = run.logits.values();
     const std::vector<double> teacher = run.teacher.values();
     const double largest = largest_magnitude(logits) + largest_magnitude(teacher);
     expect_close(run.divergence.values(), divergence_reference(logits, teacher, run.labels),
@@ -115,9 +112,8 @@ TYPED_TEST(DistillationTest, ForwardAndBackwardMatchTheFormula) {
       const auto nll = cross_entropy_reference(moved, run.labels);
       const auto divergence = divergence_reference(moved, teacher, run.labels);
       auto total = nll[0] * 0.0;
-      for (std::size_t row = 0; row < weights.size(); ++row) {
-        total += weights[row] *
-                 ((1.0 - kShare) * nll[row] + double{kShare} * kTemperature * kTemperature * divergence[row]);
+      for (std::size_t row = 0; row < nll.size(); ++row) {
+        total += (1.0 - kShare) * nll[row] + double{kShare} * kTemperature * kTemperature * divergence[row];
       }
       return total;
     };
@@ -125,7 +121,7 @@ TYPED_TEST(DistillationTest, ForwardAndBackwardMatchTheFormula) {
     expect_close(run.grad_logits.values(), complex_step_gradient(logits, loss),
                  {.stored_as = kDType<TypeParam>,
                   .terms = static_cast<std::int64_t>(2 * vocabulary + 24 + 8 * largest),
-                  .scale = 2 * largest_magnitude(weights)});
+                  .scale = 2});
     run.grad_logits.expect_guards_intact();
     run.divergence.expect_guards_intact();
   }

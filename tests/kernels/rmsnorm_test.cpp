@@ -1,5 +1,7 @@
 #include "kernels/rmsnorm.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "reference/rmsnorm.h"
@@ -57,13 +59,15 @@ struct Operands {
                                         .epsilon = kEpsilon});
   }
 
-  void backward(Guarded<T>& normed, bool with_residual, int threads = 1) {
+  void backward(Guarded<T>& normed, bool with_residual, int threads = 1,
+                Vector<const float> row_weights = {}) {
     const Device device = test_device(threads);
     run_on<T>(device,
               RmsNormBackward<T>{.sum = normed.matrix(),
                                  .weight = weight.vector(),
                                  .inverse_rms = inverse_rms.vector(),
                                  .grad_output = grad_output.matrix(),
+                                 .row_weights = row_weights,
                                  .grad_residual = with_residual ? grad_residual.matrix() : Matrix<T>{},
                                  .grad_sum = grad_sum.matrix(),
                                  .grad_weight = grad_weight.vector()});
@@ -176,6 +180,26 @@ TYPED_TEST(RmsNormTest, BackwardIsTheDerivativeOfForward) {
                  {.terms = rows + width / 2 + 8, .scale = normed * rows});
     run.expect_guards_intact();
   }
+}
+
+// Powers of two scale without rounding, wherever they come in.
+TYPED_TEST(RmsNormTest, ARowsGradientCountsItsWeight) {
+  const std::int64_t rows = 70, width = 37;
+  Operands<TypeParam> weighted(rows, width), scaled(rows, width);
+  VisibleVector<float> weights;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    weights.push_back(row % 5 == 4 ? 0.0f : std::ldexp(1.0f, static_cast<int>(row % 5) - 2));
+    for (std::int64_t c = 0; c < width; ++c) {
+      auto& entry = scaled.grad_output.matrix()(row, c);
+      entry = static_cast<TypeParam>(static_cast<float>(entry) * weights.back());
+    }
+  }
+  for (Operands<TypeParam>* run : {&weighted, &scaled}) run->forward(false);
+  weighted.backward(weighted.input, true, 2, {weights.data(), rows});
+  scaled.backward(scaled.input, true, 2);
+  EXPECT_EQ(weighted.grad_sum.values(), scaled.grad_sum.values());
+  EXPECT_EQ(weighted.grad_weight.values(), scaled.grad_weight.values());
+  weighted.expect_guards_intact();
 }
 
 TYPED_TEST(RmsNormTest, TheGradientMayReplaceTheResidual) {

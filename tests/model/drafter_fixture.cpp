@@ -102,6 +102,7 @@ void DrafterFixture<T>::backward(GradientWrite write,
                                 .batch = batch,
                                 .activations = activations,
                                 .gradients = gradients,
+                                .output_weights = loss.weights,
                                 .weight_gradients = view_weights<float>(shape, table, weight_gradients),
                                 .write = write};
   for (std::int64_t segment = 0; segment < drafter_.backward_segments(); ++segment) {

@@ -1,4 +1,5 @@
-// A row is read once for its maximum and once for the sum of exponentials, from cache the second time.
+// A row is read once for its maximum, once for the sum of exponentials and once for the gradient, from cache after
+// the first time.
 #include "kernels/cross_entropy.h"
 
 #include <cmath>
@@ -44,6 +45,32 @@ float log_sum_exp_of(const T* row, std::int64_t count, float maximum) {
   return maximum + std::log(sum_of(sums));
 }
 
+struct RowResult {
+  float nll, log_sum_exp;
+  std::int32_t prediction;
+};
+
+template <typename T>
+RowResult forward_row(const T* row, std::int64_t vocabulary, std::int32_t label) {
+  if (label < 0) return {0, 0, -1};
+  DRAFTSMITH_CHECK(label < vocabulary, "a label is a token of the vocabulary");
+  const Maximum maximum = maximum_of(row, vocabulary);
+  const float log_sum_exp = log_sum_exp_of(row, vocabulary, maximum.value);
+  return {log_sum_exp - static_cast<float>(row[label]), log_sum_exp, maximum.index};
+}
+
+template <typename T>
+void turn_to_gradient(T* row, std::int64_t vocabulary, std::int32_t label, float log_sum_exp) {
+  if (label < 0) {
+    for_lanes(0, vocabulary, [&](auto place) { place.store(row, Lanes{}); });
+    return;
+  }
+  // p - 1 from a float p: the one that is stored may have been rounded.
+  const Lanes at_label = exp(broadcast(static_cast<float>(row[label]) - log_sum_exp));
+  for_lanes(0, vocabulary, [&](auto place) { place.store(row, exp(place.load(row) - log_sum_exp)); });
+  row[label] = static_cast<T>(at_label[0] - 1.0f);
+}
+
 }  // namespace
 
 template <typename T>
@@ -59,50 +86,32 @@ void cross_entropy_forward(const Stream& stream, const CrossEntropyForward<T>& a
   const std::int64_t vocabulary = logits.columns;
   parallel_ranges(stream, logits.rows, logits.rows * vocabulary, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      if (labels[row] < 0) {
-        nll[row] = 0;
-        log_sum_exp[row] = 0;
-        predictions[row] = -1;
-        continue;
-      }
-      DRAFTSMITH_CHECK(labels[row] < vocabulary, "a label is a token of the vocabulary");
-      const Maximum maximum = maximum_of(logits.row(row), vocabulary);
-      predictions[row] = maximum.index;
-      log_sum_exp[row] = log_sum_exp_of(logits.row(row), vocabulary, maximum.value);
-      nll[row] = log_sum_exp[row] - static_cast<float>(logits(row, labels[row]));
+      const RowResult result = forward_row(logits.row(row), vocabulary, labels[row]);
+      nll[row] = result.nll;
+      log_sum_exp[row] = result.log_sum_exp;
+      predictions[row] = result.prediction;
     }
   });
 }
 
 template <typename T>
-void cross_entropy_backward(const Stream& stream, const CrossEntropyBackward<T>& arguments) {
+void cross_entropy_with_gradient(const Stream& stream, const CrossEntropyWithGradient<T>& arguments) {
   const auto& logits = arguments.logits;
   const auto& labels = arguments.labels;
-  const auto& log_sum_exp = arguments.log_sum_exp;
-  const auto& weights = arguments.weights;
-  const auto& grad_logits = arguments.grad_logits;
-  DRAFTSMITH_CHECK(labels.size == logits.rows && log_sum_exp.size == logits.rows &&
-                       weights.size == logits.rows && grad_logits.rows == logits.rows &&
-                       grad_logits.columns == logits.columns,
-                   "one label and one weight for each row, gradients like the logits");
+  const auto& nll = arguments.nll;
+  const auto& predictions = arguments.predictions;
+  DRAFTSMITH_CHECK(labels.size == logits.rows && nll.size == logits.rows && predictions.size == logits.rows,
+                   "one label and one result for each row");
   const std::int64_t vocabulary = logits.columns;
-  parallel_ranges(stream, logits.rows, logits.rows * vocabulary, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      T* gradient = grad_logits.row(row);
-      if (labels[row] < 0) {
-        for_lanes(0, vocabulary, [&](auto place) { place.store(gradient, Lanes{}); });
-        continue;
-      }
-      const float weight = weights[row], normalizer = log_sum_exp[row];
-      const auto at_label = static_cast<float>(logits(row, labels[row]));  // the gradient may take its place
-      for_lanes(0, vocabulary, [&](auto place) {
-        place.store(gradient, weight * exp(place.load(logits.row(row)) - normalizer));
-      });
-      // p - 1 anew, from a float p: the stored one may have been rounded.
-      const Lanes p = exp(broadcast(at_label - normalizer));
-      gradient[labels[row]] = static_cast<T>(weight * (p[0] - 1.0f));
-    }
-  });
+  parallel_ranges(stream, logits.rows, 2 * logits.rows * vocabulary,
+                  [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t row = begin; row < end; ++row) {
+                      const RowResult result = forward_row<T>(logits.row(row), vocabulary, labels[row]);
+                      nll[row] = result.nll;
+                      predictions[row] = result.prediction;
+                      turn_to_gradient(logits.row(row), vocabulary, labels[row], result.log_sum_exp);
+                    }
+                  });
 }
 
 template <typename T>
@@ -120,8 +129,8 @@ void argmax_rows(const Stream& stream, const ArgmaxRows<T>& arguments) {
 
 template void cross_entropy_forward(const Stream&, const CrossEntropyForward<float>&);
 template void cross_entropy_forward(const Stream&, const CrossEntropyForward<bf16>&);
-template void cross_entropy_backward(const Stream&, const CrossEntropyBackward<float>&);
-template void cross_entropy_backward(const Stream&, const CrossEntropyBackward<bf16>&);
+template void cross_entropy_with_gradient(const Stream&, const CrossEntropyWithGradient<float>&);
+template void cross_entropy_with_gradient(const Stream&, const CrossEntropyWithGradient<bf16>&);
 template void argmax_rows(const Stream&, const ArgmaxRows<float>&);
 template void argmax_rows(const Stream&, const ArgmaxRows<bf16>&);
 

@@ -62,12 +62,12 @@ void distillation_forward(const Stream& stream, const DistillationForward<T>& ar
 
 template <typename T>
 void distillation_backward(const Stream& stream, const DistillationBackward<T>& arguments) {
-  const auto& [logits, teacher, labels, hard_log_sum_exp, log_sum_exp, teacher_log_sum_exp, weights, share,
+  const auto& [logits, teacher, labels, hard_log_sum_exp, log_sum_exp, teacher_log_sum_exp, share,
                temperature, grad_logits] = arguments;
   const std::int64_t rows = logits.rows, vocabulary = logits.columns;
-  DRAFTSMITH_CHECK(grad_logits.rows == rows && grad_logits.columns == vocabulary && weights.size == rows,
-                   "gradients like the logits and one weight for each row");
-  const float inverse = 1.0f / temperature;
+  DRAFTSMITH_CHECK(grad_logits.rows == rows && grad_logits.columns == vocabulary,
+                   "gradients are like the logits");
+  const float inverse = 1.0f / temperature, hard = 1 - share, soft = share * temperature;
   parallel_ranges(stream, rows, 3 * rows * vocabulary, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       T* gradient = grad_logits.row(row);
@@ -76,7 +76,6 @@ void distillation_backward(const Stream& stream, const DistillationBackward<T>& 
         continue;
       }
       const T *s = logits.row(row), *t = teacher.row(row);
-      const float hard = (1 - share) * weights[row], soft = share * temperature * weights[row];
       const float normalizer = hard_log_sum_exp[row];
       const float s_norm = log_sum_exp[row], t_norm = teacher_log_sum_exp[row];
       const auto gradient_of = [&](Lanes x, Lanes y) {

@@ -25,7 +25,7 @@ const Kernels<T>& cpu_kernels() {
       .attention_forward = cpu::attention_forward<T>,
       .attention_backward = cpu::attention_backward<T>,
       .cross_entropy_forward = cpu::cross_entropy_forward<T>,
-      .cross_entropy_backward = cpu::cross_entropy_backward<T>,
+      .cross_entropy_with_gradient = cpu::cross_entropy_with_gradient<T>,
       .distillation_forward = cpu::distillation_forward<T>,
       .distillation_backward = cpu::distillation_backward<T>,
       .add_feature_noise = cpu::add_feature_noise<T>,

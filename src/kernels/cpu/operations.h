@@ -43,7 +43,7 @@ void attention_backward(const Stream& stream, const AttentionBackward<T>& argume
 template <typename T>
 void cross_entropy_forward(const Stream& stream, const CrossEntropyForward<T>& arguments);
 template <typename T>
-void cross_entropy_backward(const Stream& stream, const CrossEntropyBackward<T>& arguments);
+void cross_entropy_with_gradient(const Stream& stream, const CrossEntropyWithGradient<T>& arguments);
 template <typename T>
 void distillation_forward(const Stream& stream, const DistillationForward<T>& arguments);
 template <typename T>

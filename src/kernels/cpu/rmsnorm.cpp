@@ -33,6 +33,11 @@ float add_and_square(const RmsNormForward<T>& arguments, std::int64_t row) {
 }
 
 template <typename T>
+float weight_of(const RmsNormBackward<T>& arguments, std::int64_t row) {
+  return arguments.row_weights ? arguments.row_weights[row] : 1.0f;
+}
+
+template <typename T>
 void backward_row(const RmsNormBackward<T>& arguments, std::int64_t row) {
   const std::int64_t width = arguments.sum.columns;
   const T* sum = arguments.sum.row(row);
@@ -41,12 +46,12 @@ void backward_row(const RmsNormBackward<T>& arguments, std::int64_t row) {
   Lanes products{};
   for_lanes(0, width,
             [&](auto place) { products += place.load(grad_output) * place.load(weight) * place.load(sum); });
-  const float r = arguments.inverse_rms[row];
-  const float along = r * r * r * sum_of(products) / static_cast<float>(width);
+  const float r = arguments.inverse_rms[row], scaled = weight_of(arguments, row) * r;
+  const float along = r * r * scaled * sum_of(products) / static_cast<float>(width);
   const T* residual = arguments.grad_residual ? arguments.grad_residual.row(row) : nullptr;
   T* grad_sum = arguments.grad_sum.row(row);
   for_lanes(0, width, [&](auto place) {
-    Lanes gradient = place.load(grad_output) * place.load(weight) * r - place.load(sum) * along;
+    Lanes gradient = place.load(grad_output) * place.load(weight) * scaled - place.load(sum) * along;
     if (residual != nullptr) gradient += place.load(residual);
     place.store(grad_sum, gradient);
   });
@@ -81,14 +86,15 @@ template <typename T>
 void rmsnorm_backward(const Stream& stream, const RmsNormBackward<T>& arguments) {
   const std::int64_t rows = arguments.sum.rows, width = arguments.sum.columns;
   DRAFTSMITH_CHECK(arguments.weight.size == width && arguments.grad_weight.size == width &&
-                       arguments.inverse_rms.size == rows,
+                       arguments.inverse_rms.size == rows &&
+                       (!arguments.row_weights || arguments.row_weights.size == rows),
                    "a weight for each column, a scale for each row");
   DRAFTSMITH_CHECK(arguments.grad_output.rows == rows && arguments.grad_output.columns == width &&
                        arguments.grad_sum.rows == rows && arguments.grad_sum.columns == width,
                    "gradients are like what they are of");
   add_column_sums(stream, rows, width, arguments.grad_weight.data, [&](std::int64_t row, auto place) {
     return place.load(arguments.grad_output.row(row)) *
-           (place.load(arguments.sum.row(row)) * arguments.inverse_rms[row]);
+           (place.load(arguments.sum.row(row)) * (weight_of(arguments, row) * arguments.inverse_rms[row]));
   });
   parallel_ranges(stream, rows, rows * width / 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) backward_row(arguments, row);

@@ -1,5 +1,7 @@
-// One block of threads a row; forward reads it once (running_softmax.cuh). Backward may work in place: every thread
-// reads exactly the elements that it writes, as one vector.
+// One block of threads a row (running_softmax.cuh). With the gradient, bf16 rows go to the kernel that reads them once
+// (cross_entropy_cluster.cu) where the card has clusters and the row fits them.
+#include <type_traits>
+
 #include "kernels/cross_entropy.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operations.h"
@@ -44,25 +46,35 @@ __global__ void __launch_bounds__(kRowThreads)
   if (threadIdx.x == 0) predictions[row] = place_of(running);
 }
 
+// The second reading finds what of the row is still in cache.
 template <typename T, int count>
-__global__ void cross_entropy_backward_kernel(CrossEntropyBackward<T> arguments) {
-  const std::int64_t row = blockIdx.x;
-  const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * kRowThreads + threadIdx.x) * count;
-  if (column >= arguments.logits.columns) return;
-  float values[count];
+__global__ void __launch_bounds__(kRowThreads)
+    cross_entropy_with_gradient_kernel(CrossEntropyWithGradient<T> arguments) {
+  const std::int64_t row = blockIdx.x, columns = arguments.logits.columns;
   const std::int32_t label = arguments.labels.data[row];
-  if (label < 0) {
-#pragma unroll
-    for (int i = 0; i < count; ++i) values[i] = 0;
-  } else {
-    const float weight = arguments.weights.data[row], normalizer = arguments.log_sum_exp.data[row];
-    load(arguments.logits.row(row) + column, values);
+  if (label >= columns) __trap();  // a label is a token of the vocabulary
+  T* logits = arguments.logits.row(row);
+  Running running;
+  float normalizer = 0, at_label = 0;
+  if (label >= 0) {
+    at_label = to_float(logits[label]);
+    running = merge_block(walk_row<count, true>(logits, columns, 1), 1);  // behind it nobody reads others' entries
+    normalizer = running.maximum + logf(running.sum);
+  }
+  if (threadIdx.x == 0) {
+    arguments.predictions.data[row] = label < 0 ? -1 : place_of(running);
+    arguments.nll.data[row] = normalizer - at_label;
+  }
+  for (std::int64_t column = static_cast<std::int64_t>(threadIdx.x) * count; column < columns;
+       column += static_cast<std::int64_t>(kRowThreads) * count) {
+    float values[count];
+    load(logits + column, values);
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      values[i] = weight * (expf(values[i] - normalizer) - (column + i == label ? 1.0f : 0.0f));
+      values[i] = label < 0 ? 0.0f : expf(values[i] - normalizer) - (column + i == label ? 1.0f : 0.0f);
     }
+    store(logits + column, values);
   }
-  store(arguments.grad_logits.row(row) + column, values);
 }
 
 }  // namespace
@@ -85,21 +97,21 @@ void cross_entropy_forward(const Stream& stream, const CrossEntropyForward<T>& a
 }
 
 template <typename T>
-void cross_entropy_backward(const Stream& stream, const CrossEntropyBackward<T>& arguments) {
-  const auto& [logits, labels, log_sum_exp, weights, grad_logits] = arguments;
-  DRAFTSMITH_CHECK(labels.size == logits.rows && log_sum_exp.size == logits.rows &&
-                       weights.size == logits.rows && grad_logits.rows == logits.rows &&
-                       grad_logits.columns == logits.columns,
-                   "one label and one weight for each row, gradients like the logits");
+void cross_entropy_with_gradient(const Stream& stream, const CrossEntropyWithGradient<T>& arguments) {
+  const auto& [logits, labels, nll, predictions] = arguments;
+  DRAFTSMITH_CHECK(
+      labels.size == logits.rows && nll.size == logits.rows && predictions.size == logits.rows,
+      "one label and one result for each row");
   if (logits.rows == 0) return;
+  if constexpr (std::is_same_v<T, bf16>) {
+    if (cross_entropy_fits_cluster(*stream.device, logits)) return cross_entropy_in_clusters(stream, arguments);
+  }
   const auto launch = [&]<int count>() {
-    const dim3 grid(grid_of(logits.rows),
-                    static_cast<unsigned>(div_ceil(logits.columns, kRowThreads * count)));
-    cross_entropy_backward_kernel<T, count><<<grid, kRowThreads, 0, native(stream)>>>(arguments);
+    cross_entropy_with_gradient_kernel<T, count>
+        <<<grid_of(arguments.logits.rows), kRowThreads, 0, native(stream)>>>(arguments);
   };
-  const bool wide = is_wide(grad_logits) && is_wide(logits);
-  wide ? launch.template operator()<kWide<T>>() : launch.template operator()<1>();
-  check_launch("the gradient of cross entropy");
+  is_wide(logits) ? launch.template operator()<kWide<T>>() : launch.template operator()<1>();
+  check_launch("cross entropy with its gradient");
 }
 
 template <typename T>
@@ -118,8 +130,8 @@ void argmax_rows(const Stream& stream, const ArgmaxRows<T>& arguments) {
 
 template void cross_entropy_forward(const Stream&, const CrossEntropyForward<float>&);
 template void cross_entropy_forward(const Stream&, const CrossEntropyForward<bf16>&);
-template void cross_entropy_backward(const Stream&, const CrossEntropyBackward<float>&);
-template void cross_entropy_backward(const Stream&, const CrossEntropyBackward<bf16>&);
+template void cross_entropy_with_gradient(const Stream&, const CrossEntropyWithGradient<float>&);
+template void cross_entropy_with_gradient(const Stream&, const CrossEntropyWithGradient<bf16>&);
 template void argmax_rows(const Stream&, const ArgmaxRows<float>&);
 template void argmax_rows(const Stream&, const ArgmaxRows<bf16>&);
 

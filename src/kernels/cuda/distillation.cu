@@ -58,9 +58,8 @@ __global__ void distillation_backward_kernel(DistillationBackward<T> arguments, 
     float draft[count], teacher[count];
     load(arguments.logits.row(row) + column, draft);
     load(arguments.teacher_logits.row(row) + column, teacher);
-    const float weight = arguments.weights.data[row], normalizer = arguments.hard_log_sum_exp.data[row];
-    const float hard = (1 - arguments.share) * weight,
-                soft = arguments.share * arguments.temperature * weight;
+    const float normalizer = arguments.hard_log_sum_exp.data[row];
+    const float hard = 1 - arguments.share, soft = arguments.share * arguments.temperature;
     const float s_norm = arguments.log_sum_exp.data[row], t_norm = arguments.teacher_log_sum_exp.data[row];
 #pragma unroll
     for (int i = 0; i < count; ++i) {
@@ -95,9 +94,8 @@ void distillation_forward(const Stream& stream, const DistillationForward<T>& ar
 template <typename T>
 void distillation_backward(const Stream& stream, const DistillationBackward<T>& arguments) {
   const std::int64_t rows = arguments.logits.rows, vocabulary = arguments.logits.columns;
-  DRAFTSMITH_CHECK(arguments.grad_logits.rows == rows && arguments.grad_logits.columns == vocabulary &&
-                       arguments.weights.size == rows,
-                   "gradients like the logits and one weight for each row");
+  DRAFTSMITH_CHECK(arguments.grad_logits.rows == rows && arguments.grad_logits.columns == vocabulary,
+                   "gradients are like the logits");
   if (rows == 0) return;
   const float inverse = 1.0f / arguments.temperature;
   const auto launch = [&]<int count>() {

@@ -140,8 +140,10 @@ __device__ void store_part(const HeadCut& cut, const float (&first)[kChunks<coun
   }
 }
 
+// Wide, four blocks fit on a processor, so that all parts run at once on a card of 132: x is read again, from cache,
+// rather than kept over the sum.
 template <typename T, int count>
-__global__ void head_norm_rope_backward_kernel(HeadNormRopeBackward<T> arguments, HeadCut cut,
+__global__ void __launch_bounds__(kThreads, count == 8 ? 4 : 2) head_norm_rope_backward_kernel(HeadNormRopeBackward<T> arguments, HeadCut cut,
                                                float* partial) {
   constexpr int kKept = kChunks<count>;
   __shared__ float sums[kThreads * 2 * kKept * count];
@@ -157,37 +159,41 @@ __global__ void head_norm_rope_backward_kernel(HeadNormRopeBackward<T> arguments
     const T* input = arguments.input.row(row) + head * arguments.head_dim;
     const T* grad_output = arguments.grad_output.row(row) + head * arguments.head_dim;
     const float r = arguments.inverse_rms(row, head);
-    float x[kKept][2][count], h[kKept][2][count];
+    float h[kKept][2][count];
     float products = 0;
 #pragma unroll
     for (int chunk = 0; chunk < kKept; ++chunk) {
       const std::int64_t column = column_of<count>(cut, chunk);
       if (!inside || column >= cut.half) continue;
-      float first_weight[count], second_weight[count];
+      float x[2][count], first_weight[count], second_weight[count];
+      load(input + column, x[0]);
+      load(input + cut.half + column, x[1]);
       rotate_back(arguments, row, grad_output, cut.half, column, h[chunk][0], h[chunk][1]);
-      load(input + column, x[chunk][0]);
-      load(input + cut.half + column, x[chunk][1]);
       load(arguments.weight.data + column, first_weight);
       load(arguments.weight.data + cut.half + column, second_weight);
 #pragma unroll
       for (int i = 0; i < count; ++i) {
-        first_sum[chunk][i] += h[chunk][0][i] * (x[chunk][0][i] * r);
-        second_sum[chunk][i] += h[chunk][1][i] * (x[chunk][1][i] * r);
+        first_sum[chunk][i] += h[chunk][0][i] * (x[0][i] * r);
+        second_sum[chunk][i] += h[chunk][1][i] * (x[1][i] * r);
         h[chunk][0][i] *= first_weight[i];
         h[chunk][1][i] *= second_weight[i];
-        products += h[chunk][0][i] * x[chunk][0][i] + h[chunk][1][i] * x[chunk][1][i];
+        products += h[chunk][0][i] * x[0][i] + h[chunk][1][i] * x[1][i];
       }
     }
     const float along = r * r * r * group_sum(products, cut.group) / static_cast<float>(arguments.head_dim);
+    asm volatile("" ::: "memory");  // or x would be kept all the same
     T* grad_input = arguments.grad_input.row(row) + head * arguments.head_dim;
 #pragma unroll
     for (int chunk = 0; chunk < kKept; ++chunk) {
       const std::int64_t column = column_of<count>(cut, chunk);
       if (!inside || column >= cut.half) continue;
+      float x[2][count];
+      load(input + column, x[0]);
+      load(input + cut.half + column, x[1]);
 #pragma unroll
       for (int i = 0; i < count; ++i) {
-        h[chunk][0][i] = h[chunk][0][i] * r - x[chunk][0][i] * along;
-        h[chunk][1][i] = h[chunk][1][i] * r - x[chunk][1][i] * along;
+        h[chunk][0][i] = h[chunk][0][i] * r - x[0][i] * along;
+        h[chunk][1][i] = h[chunk][1][i] * r - x[1][i] * along;
       }
       store(grad_input + column, h[chunk][0]);
       store(grad_input + cut.half + column, h[chunk][1]);

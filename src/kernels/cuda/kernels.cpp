@@ -28,7 +28,7 @@ const Kernels<T>& cuda_kernels() {
       .attention_forward = cuda::attention_forward<T>,
       .attention_backward = cuda::attention_backward<T>,
       .cross_entropy_forward = cuda::cross_entropy_forward<T>,
-      .cross_entropy_backward = cuda::cross_entropy_backward<T>,
+      .cross_entropy_with_gradient = cuda::cross_entropy_with_gradient<T>,
       .distillation_forward = cuda::distillation_forward<T>,
       .distillation_backward = cuda::distillation_backward<T>,
       .add_feature_noise = cuda::add_feature_noise<T>,

@@ -64,7 +64,9 @@ void plain_attention_backward(const Stream& stream, const AttentionBackward<T>& 
 template <typename T>
 void cross_entropy_forward(const Stream& stream, const CrossEntropyForward<T>& arguments);
 template <typename T>
-void cross_entropy_backward(const Stream& stream, const CrossEntropyBackward<T>& arguments);
+void cross_entropy_with_gradient(const Stream& stream, const CrossEntropyWithGradient<T>& arguments);
+bool cross_entropy_fits_cluster(const Device& device, const Matrix<bf16>& logits);
+void cross_entropy_in_clusters(const Stream& stream, const CrossEntropyWithGradient<bf16>& arguments);
 template <typename T>
 void distillation_forward(const Stream& stream, const DistillationForward<T>& arguments);
 template <typename T>

@@ -67,6 +67,7 @@ __global__ __launch_bounds__(most_threads(kKept)) void rmsnorm_backward_kernel(R
   float grad_weight[kKept][count] = {};
   for (std::int64_t row = rows * part / parts; row < rows * (part + 1) / parts; ++row) {
     const float r = arguments.inverse_rms.data[row];
+    const float row_weight = arguments.row_weights.data != nullptr ? arguments.row_weights.data[row] : 1.0f;
     float sum[kKept][count], h[kKept][count], residual[kKept][count] = {};
     float products = 0;
 #pragma unroll
@@ -83,6 +84,7 @@ __global__ __launch_bounds__(most_threads(kKept)) void rmsnorm_backward_kernel(R
       }
 #pragma unroll
       for (int i = 0; i < count; ++i) {
+        h[chunk][i] *= row_weight;
         grad_weight[chunk][i] += h[chunk][i] * (sum[chunk][i] * r);
         h[chunk][i] *= weight[i];
         products += h[chunk][i] * sum[chunk][i];
@@ -161,7 +163,8 @@ template <typename T>
 void rmsnorm_backward(const Stream& stream, const RmsNormBackward<T>& arguments) {
   const std::int64_t rows = arguments.sum.rows, width = arguments.sum.columns;
   DRAFTSMITH_CHECK(arguments.weight.size == width && arguments.grad_weight.size == width &&
-                       arguments.inverse_rms.size == rows,
+                       arguments.inverse_rms.size == rows &&
+                       (!arguments.row_weights || arguments.row_weights.size == rows),
                    "a weight for each column, a scale for each row");
   DRAFTSMITH_CHECK(arguments.grad_output.rows == rows && arguments.grad_output.columns == width &&
                        arguments.grad_sum.rows == rows && arguments.grad_sum.columns == width,
