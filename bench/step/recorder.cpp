@@ -25,8 +25,7 @@ constexpr std::array kNames = {"products forward",
                                "head norm and rope backward",
                                "swiglu forward",
                                "swiglu backward",
-                               "loss forward",
-                               "loss backward",
+                               "loss and its gradient",
                                "rows copied and gathered",
                                "memory zeroed",
                                "sums",
@@ -66,12 +65,12 @@ Kernels<T> wrapped(const Kernels<T>& plain) {
   wrap<&K::swiglu_backward, Kind::swiglu_backward>(table);
   wrap<&K::attention_forward, Kind::attention_forward>(table);
   wrap<&K::attention_backward, Kind::attention_backward>(table);
-  wrap<&K::cross_entropy_forward, Kind::loss_forward>(table);
-  wrap<&K::block_loss, Kind::loss_forward>(table);
-  wrap<&K::argmax_rows, Kind::loss_forward>(table);
-  wrap<&K::distillation_forward, Kind::loss_forward>(table);
-  wrap<&K::cross_entropy_backward, Kind::loss_backward>(table);
-  wrap<&K::distillation_backward, Kind::loss_backward>(table);
+  wrap<&K::cross_entropy_forward, Kind::loss>(table);
+  wrap<&K::block_loss, Kind::loss>(table);
+  wrap<&K::argmax_rows, Kind::loss>(table);
+  wrap<&K::distillation_forward, Kind::loss>(table);
+  wrap<&K::cross_entropy_with_gradient, Kind::loss>(table);
+  wrap<&K::distillation_backward, Kind::loss>(table);
   wrap<&K::column_sum, Kind::sums>(table);
   wrap<&K::sum_of_squares, Kind::update>(table);
   wrap<&K::prepare_update, Kind::update>(table);
