@@ -28,14 +28,15 @@ __device__ void store_in_block(E* own, std::uint32_t block, const E& value) {
 
 // clusters x blocks thread blocks, numbered cluster by cluster.
 template <typename... Parameters, typename... Arguments>
-void launch_clusters(const Stream& stream, void (*kernel)(Parameters...), std::int64_t clusters, int blocks, int threads,
-                     std::size_t shared_bytes, const Arguments&... arguments) {
+void launch_clusters(const Stream& stream, void (*kernel)(Parameters...), std::int64_t clusters,
+                     unsigned blocks, unsigned threads, std::size_t shared_bytes,
+                     const Arguments&... arguments) {
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  attribute.val.clusterDim = {blocks, 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(grid_of(clusters * blocks));
-  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.blockDim = dim3(threads);
   config.dynamicSmemBytes = shared_bytes;
   config.stream = native(stream);
   config.attrs = &attribute;

@@ -1,7 +1,8 @@
 // Cross entropy with its gradient in place, bf16, read once and written once: a row is spread over the shared memory of
 // a cluster of blocks. Each block copies its slice there, sums it as it arrives, and learns the row's sum from the
-// others' results, merged in the order of the slices; then it makes the gradient of what it kept. Thread blocks of other
-// rows share the processor, so that one row's loads overlap with another's stores.
+// others' results; then it makes the gradient of what it kept. Blocks of other rows share the processor, so that one
+// row's loads overlap with another's stores.
+#include <algorithm>
 #include <limits>
 
 #include "kernels/cross_entropy.h"
@@ -14,9 +15,9 @@ namespace draftsmith::cuda {
 
 namespace {
 
-constexpr int kVector = kWide<bf16>;
+constexpr int kVector = kWide<bf16>, kWarps = kRowThreads / 32;
 constexpr int kMostBlocks = 8;                    // of a portable cluster
-constexpr std::int64_t kWantedSlice = 40 * 1024;  // bytes: several blocks a processor
+constexpr std::int64_t kWantedSlice = 54 * 1024;  // bytes: four blocks a processor
 constexpr std::int64_t kMostSlice = 200 * 1024;   // bytes: one
 constexpr float kLog2E = 1.44269504088896340736f;
 
@@ -26,6 +27,9 @@ __device__ float exp_fast(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * kLog2E));
   return result;
 }
+
+// What is taken from exponents: where all is -infinity nothing, so that its exponentials are 0.
+__device__ float shift_of(float maximum) { return maximum == -kInfinity ? 0.0f : maximum; }
 
 // 16 bytes to shared memory, asynchronously.
 __device__ void copy_vector(void* to, const void* from) {
@@ -47,19 +51,49 @@ __device__ void add_vector(Running& running, const float (&values)[kVector], std
     running.sum *= exp_fast(running.maximum - maximum);
     running.maximum = maximum;
 #pragma unroll
-    for (int i = kVector - 1; i >= 0; --i) running.column = values[i] == maximum ? column + i : running.column;
+    for (int i = kVector - 1; i >= 0; --i)
+      running.column = values[i] == maximum ? column + i : running.column;
   }
-  const float shift = running.maximum == -kInfinity ? 0.0f : running.maximum;  // then every term is exp(-infinity)
+  const float shift = shift_of(running.maximum);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) running.sum += exp_fast(values[i] - shift);
 }
 
+// The warp's lanes together, for every lane: the same tree of additions whatever the values are.
+__device__ Running merge_warp(const Running& mine) {
+  Running all = mine;
+  for (int step = 16; step > 0; step /= 2) {
+    all.maximum = fmaxf(all.maximum, __shfl_xor_sync(kAllLanes, all.maximum, step));
+  }
+  all.column = static_cast<std::int32_t>(__reduce_min_sync(
+      kAllLanes, mine.maximum == all.maximum ? mine.column : std::numeric_limits<std::int32_t>::max()));
+  all.sum = group_sum(mine.sum * exp_fast(mine.maximum - shift_of(all.maximum)), 32);
+  return all;
+}
+
+// A row's result from its warps' results, which lie in shared memory; each lane takes every 32nd.
+__device__ Running merge_parts(const Running* parts, int count) {
+  Running mine;
+  for (int part = static_cast<int>(threadIdx.x) % 32; part < count; part += 32) {
+    const Running& other = parts[part];
+    const float maximum = fmaxf(mine.maximum, other.maximum), shift = shift_of(maximum);
+    if (other.maximum > mine.maximum || (other.maximum == mine.maximum && other.column < mine.column)) {
+      mine.column = other.column;
+    }
+    mine.sum = mine.sum * exp_fast(mine.maximum - shift) + other.sum * exp_fast(other.maximum - shift);
+    mine.maximum = maximum;
+  }
+  return merge_warp(mine);
+}
+
 __global__ void __launch_bounds__(kRowThreads)
-    cross_entropy_cluster_kernel(CrossEntropyWithGradient<bf16> arguments, int blocks, std::int64_t slice) {
+    cross_entropy_cluster_kernel(CrossEntropyWithGradient<bf16> arguments, unsigned blocks,
+                                 std::int64_t slice) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ uint4 kept[];
-  __shared__ Running parts[kMostBlocks];
-  const int rank = static_cast<int>(blockIdx.x) % blocks;
+  __shared__ Running
+      parts[kMostBlocks * kWarps];  // of all blocks' warps, in the order of their columns' blocks
+  const int rank = static_cast<int>(blockIdx.x % blocks);
   const std::int64_t row = blockIdx.x / blocks, columns = arguments.logits.columns, first = rank * slice;
   const int vectors = static_cast<int>(max(std::int64_t{0}, min(slice, columns - first)) / kVector);
   bf16* const logits = arguments.logits.row(row) + first;
@@ -75,7 +109,8 @@ __global__ void __launch_bounds__(kRowThreads)
   cluster_arrive();  // others may write into this block's memory
   // Each thread copies what it reads itself, in two groups: no barrier, and the first half is summed meanwhile.
   const int half = (vectors / kRowThreads / 2 + 1) * kRowThreads;
-  for (int v = threadIdx.x; v < min(half, vectors); v += kRowThreads) copy_vector(kept + v, logits + v * kVector);
+  for (int v = threadIdx.x; v < min(half, vectors); v += kRowThreads)
+    copy_vector(kept + v, logits + v * kVector);
   end_of_group();
   for (int v = half + threadIdx.x; v < vectors; v += kRowThreads) copy_vector(kept + v, logits + v * kVector);
   end_of_group();
@@ -93,13 +128,13 @@ __global__ void __launch_bounds__(kRowThreads)
   add(0, min(half, vectors));
   wait_for_groups<0>();
   add(half, vectors);
-  running = merge_block(running, 1);
+  running = merge_warp(running);
   cluster_wait();
-  if (threadIdx.x < blocks) store_in_block(&parts[rank], threadIdx.x, running);
+  const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (lane < blocks) store_in_block(&parts[rank * kWarps + warp], lane, running);
   cluster_arrive();
   cluster_wait();
-  running = parts[0];
-  for (int part = 1; part < blocks; ++part) running = merge(running, parts[part], 1);
+  running = merge_parts(parts, static_cast<int>(blocks) * kWarps);
 
   const float normalizer = running.maximum + logf(running.sum);
   if (rank == 0 && threadIdx.x == 0) {
@@ -122,17 +157,15 @@ __global__ void __launch_bounds__(kRowThreads)
 }
 
 struct Cut {
-  int blocks = 0;  // of a row; 0: the row does not fit
+  unsigned blocks = 0;  // of a row; 0: the row does not fit
   std::int64_t slice = 0;
 };
 Cut cut_of(std::int64_t columns) {
-  Cut cut{.blocks = 1};
-  const auto bytes = [&] { return cut.slice * static_cast<std::int64_t>(sizeof(bf16)); };
-  for (;; cut.blocks *= 2) {
-    cut.slice = round_up(div_ceil(columns, cut.blocks), kVector);
-    if (bytes() <= kWantedSlice || cut.blocks == kMostBlocks) break;
-  }
-  return bytes() <= kMostSlice ? cut : Cut{};
+  constexpr std::int64_t kElement = sizeof(bf16);
+  const std::int64_t blocks =
+      std::clamp<std::int64_t>(div_ceil(columns * kElement, kWantedSlice), 1, kMostBlocks);
+  const std::int64_t slice = round_up(div_ceil(columns, blocks), kVector);
+  return slice * kElement <= kMostSlice ? Cut{static_cast<unsigned>(blocks), slice} : Cut{};
 }
 
 }  // namespace
@@ -147,8 +180,8 @@ void cross_entropy_in_clusters(const Stream& stream, const CrossEntropyWithGradi
   check(cudaFuncSetAttribute(cross_entropy_cluster_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes)),
         "raising the shared memory of cross entropy");
-  launch_clusters(stream, cross_entropy_cluster_kernel, arguments.logits.rows, cut.blocks, kRowThreads, bytes, arguments,
-                  cut.blocks, cut.slice);
+  launch_clusters(stream, cross_entropy_cluster_kernel, arguments.logits.rows, cut.blocks, kRowThreads, bytes,
+                  arguments, cut.blocks, cut.slice);
 }
 
 }  // namespace draftsmith::cuda
