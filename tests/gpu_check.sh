@@ -32,7 +32,8 @@ check() {
   if [[ $said == *" 0 tests"* || $said == *SKIPPED* ]]; then code=77; fi  # nothing ran: nothing is proved
   if [[ $code -ne 0 ]]; then
     failures=$((failures + 1))
-    tail -n 30 "$folder/output"
+    grep -m 4 -A 6 ': Failure' "$folder/output"
+    tail -n 20 "$folder/output"
   fi
   printf '%-6s %4d s  %s: %s\n' "$([[ $code -eq 0 ]] && echo ok || echo "FAILED")" $((SECONDS - began)) "$name" \
     "$said" | tee -a "$table"

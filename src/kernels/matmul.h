@@ -3,8 +3,8 @@
 //   nn:  output[m,n] = left[m,k]  right[k,n]                 gradient of the layer's input
 //   tn:  output[m,n] = left[k,m]^T right[k,n]                gradient of the layer's weight
 // Operands are stored as T; products accumulate in fp32. Output is stored as T, or as float for weight
-// gradients and logits. With accumulate the product is added to the output; where that is stored as bf16 the
-// product may be rounded to it first.
+// gradients. With accumulate the product is added to the output. Where the output is stored as bf16, what is added to a
+// product, that or a bias, may find the product rounded to it already.
 #pragma once
 
 #include <cstdint>

@@ -64,8 +64,8 @@ struct Product {
   void expect_formula() {
     MatmulReference expected = matmul_reference<T>(at.form, left.matrix(), right.matrix());
     const std::vector<double> biases = bias.values();
-    // A product that is added to bf16 may be rounded to it first.
-    const bool rounded_first = at.accumulate && kDType<Out> == DType::bf16;
+    // A bf16 product may be rounded before anything is added to it.
+    const bool rounded_first = (at.accumulate || at.bias) && kDType<Out> == DType::bf16;
     const double rounding = rounded_first ? kUnitRoundoff<bf16> / kUnitRoundoff<float> : 0;
     std::vector<double> errors;
     for (std::size_t i = 0; i < expected.values.size(); ++i) {
