@@ -18,7 +18,7 @@ TeacherScratch<T> carve_teacher_scratch(Carver& carver, const LossShape& shape) 
   const std::int64_t chunk = shape.budget.loss_chunk_rows;
   return {.hidden = carver.matrix<T>(chunk, shape.width),
           .logits = carve_logits<T>(carver, chunk, shape.vocabulary),
-          .divergence = carver.vector<float>(chunk),
+          .divergence = carver.vector<float>(shape.budget.loss_rows()),
           .log_sum_exp = carver.vector<float>(chunk),
           .teacher_log_sum_exp = carver.vector<float>(chunk)};
 }
@@ -56,7 +56,7 @@ void teacher_forward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatc
                                 .teacher_logits = teacher.logits,
                                 .labels = batch.loss_labels.slice(first, rows),
                                 .temperature = run.settings.distill_temperature,
-                                .divergence = teacher.divergence,
+                                .divergence = teacher.divergence.slice(first, rows),
                                 .log_sum_exp = teacher.log_sum_exp,
                                 .teacher_log_sum_exp = teacher.teacher_log_sum_exp});
 }
@@ -78,7 +78,7 @@ void cross_entropy(Launcher<T>& launch, const LossRun<T>& run, Vector<const std:
                                 .predictions = predictions});
 }
 
-// Logits, loss and sums of one chunk; not distilled, the logits' gradient too.
+// Logits and nll of one chunk; not distilled, the logits' gradient too.
 template <typename T>
 void chunk_forward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
                    const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t first) {
@@ -90,16 +90,6 @@ void chunk_forward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch&
                    .output = scratch.logits});
   cross_entropy(launch, run, labels, scratch, first);
   if (run.settings.distilled()) teacher_forward(launch, run, batch, budget, scratch, first);
-  launch(BlockLoss<T>{.settings = run.settings,
-                      .block_size = budget.block_size,
-                      .labels = labels,
-                      .blocks = batch.loss_blocks.slice(first, rows),
-                      .offsets = batch.loss_offsets.slice(first, rows),
-                      .nll = scratch.nll.slice(first, rows),
-                      .divergence = scratch.teacher.divergence,
-                      .predictions = scratch.predictions.slice(first, rows),
-                      .weights = scratch.weights.slice(first, rows),
-                      .sums = scratch.sums});
 }
 
 template <typename T>
@@ -132,14 +122,6 @@ void chunk_backward(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch
 }  // namespace
 
 template <typename T>
-void clear_unused_gradient(Launcher<T>& launch, const LossRun<T>& run, const BatchCounts& counts,
-                           const BatchBudget& budget, const LossScratch<T>& scratch) {
-  const std::int64_t used = counts.loss_chunks * budget.loss_chunk_rows, unused = run.grad_hidden.rows - used;
-  launch(FillZero{bytes_of(run.grad_hidden.slice_rows(used, unused))});
-  launch(FillZero{bytes_of(scratch.weights.slice(used, unused))});
-}
-
-template <typename T>
 void run_loss_chunk(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
                     const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t chunk) {
   const std::int64_t first = chunk * budget.loss_chunk_rows;
@@ -148,24 +130,43 @@ void run_loss_chunk(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch
 }
 
 template <typename T>
+void finish_loss(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
+                 const BatchCounts& counts, const BatchBudget& budget, const LossScratch<T>& scratch) {
+  const std::int64_t used = counts.loss_chunks * budget.loss_chunk_rows, unused = budget.loss_rows() - used;
+  launch(BlockLoss<T>{.settings = run.settings,
+                      .block_size = budget.block_size,
+                      .labels = batch.loss_labels.slice(0, used),
+                      .blocks = batch.loss_blocks.slice(0, used),
+                      .offsets = batch.loss_offsets.slice(0, used),
+                      .nll = scratch.nll.slice(0, used),
+                      .divergence = scratch.teacher.divergence,
+                      .predictions = scratch.predictions.slice(0, used),
+                      .weights = scratch.weights.slice(0, used),
+                      .sums = scratch.sums});
+  if (run.pass == LossPass::forward_only) return;
+  launch(FillZero{bytes_of(run.grad_hidden.slice_rows(used, unused))});
+  launch(FillZero{bytes_of(scratch.weights.slice(used, unused))});
+}
+
+template <typename T>
 void run_loss(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch, const BatchCounts& counts,
               const BatchBudget& budget, const LossScratch<T>& scratch) {
   for (std::int64_t chunk = 0; chunk < counts.loss_chunks; ++chunk) {
     run_loss_chunk(launch, run, batch, budget, scratch, chunk);
   }
-  if (run.pass == LossPass::with_gradient) clear_unused_gradient(launch, run, counts, budget, scratch);
+  finish_loss(launch, run, batch, counts, budget, scratch);
 }
 
 template LossScratch<float> carve_loss_scratch(Carver&, const LossShape&);
 template LossScratch<bf16> carve_loss_scratch(Carver&, const LossShape&);
-template void clear_unused_gradient(Launcher<float>&, const LossRun<float>&, const BatchCounts&,
-                                    const BatchBudget&, const LossScratch<float>&);
-template void clear_unused_gradient(Launcher<bf16>&, const LossRun<bf16>&, const BatchCounts&,
-                                    const BatchBudget&, const LossScratch<bf16>&);
 template void run_loss_chunk(Launcher<float>&, const LossRun<float>&, const MicroBatch&, const BatchBudget&,
                              const LossScratch<float>&, std::int64_t);
 template void run_loss_chunk(Launcher<bf16>&, const LossRun<bf16>&, const MicroBatch&, const BatchBudget&,
                              const LossScratch<bf16>&, std::int64_t);
+template void finish_loss(Launcher<float>&, const LossRun<float>&, const MicroBatch&, const BatchCounts&,
+                          const BatchBudget&, const LossScratch<float>&);
+template void finish_loss(Launcher<bf16>&, const LossRun<bf16>&, const MicroBatch&, const BatchCounts&,
+                          const BatchBudget&, const LossScratch<bf16>&);
 template void run_loss(Launcher<float>&, const LossRun<float>&, const MicroBatch&, const BatchCounts&,
                        const BatchBudget&, const LossScratch<float>&);
 template void run_loss(Launcher<bf16>&, const LossRun<bf16>&, const MicroBatch&, const BatchCounts&,

@@ -21,7 +21,7 @@ template <typename T>
 struct TeacherScratch {
   Matrix<T> hidden;                                // [loss_chunk_rows, width]
   Matrix<T> logits;                                // [loss_chunk_rows, vocabulary]
-  Vector<float> divergence;                        // [loss_chunk_rows]
+  Vector<float> divergence;                        // [loss_rows]
   Vector<float> log_sum_exp, teacher_log_sum_exp;  // [loss_chunk_rows], at the temperature
 };
 
@@ -53,14 +53,15 @@ struct LossRun {
   Matrix<T> grad_hidden;
 };
 
-// The pass in parts: the chunks in use, in order, and with gradient the rows of those that are not, which get 0 and weigh 0. A chunk
-// adds to scratch.sums and writes nll, predictions and gradient of its rows.
-template <typename T>
-void clear_unused_gradient(Launcher<T>& launch, const LossRun<T>& run, const BatchCounts& counts,
-                           const BatchBudget& budget, const LossScratch<T>& scratch);
+// The pass in parts. The chunks in use, in order: nll, predictions and gradient of their rows.
 template <typename T>
 void run_loss_chunk(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
                     const BatchBudget& budget, const LossScratch<T>& scratch, std::int64_t chunk);
+// Then once: the weights of their rows, and their sums, added to scratch.sums. With gradient the rows of the chunks that
+// are not in use get the gradient 0 and the weight 0.
+template <typename T>
+void finish_loss(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
+                 const BatchCounts& counts, const BatchBudget& budget, const LossScratch<T>& scratch);
 
 // All of it. Adds to scratch.sums; writes nll and predictions of the batch's rows.
 template <typename T>

@@ -122,6 +122,7 @@ void DrafterWorker<T>::launch_everything() {
     for (std::int64_t i = 0; i < backward_segments(); ++i) launch_backward_segment(i, GradientWrite::add);
   }
   launch_loss_chunk(LossPass::forward_only, 0);
+  launch_finish_loss(LossPass::forward_only);
   launch_begin_step();
   launch_update();
 }
@@ -133,7 +134,7 @@ void DrafterWorker<T>::launch_step() {
   for (std::int64_t chunk = 0; chunk < counts_.loss_chunks; ++chunk) {
     launch_loss_chunk(LossPass::with_gradient, chunk);
   }
-  launch_clear_unused_gradient();
+  launch_finish_loss(LossPass::with_gradient);
   for (std::int64_t i = 0; i < backward_segments(); ++i) launch_backward_segment(i, GradientWrite::overwrite);
 }
 
@@ -252,8 +253,8 @@ void DrafterWorker<T>::launch_loss_chunk(LossPass pass, std::int64_t chunk) {
 }
 
 template <typename T>
-void DrafterWorker<T>::launch_clear_unused_gradient() {
-  clear_unused_gradient(launch_, loss_run(LossPass::with_gradient), counts_, shapes_.budget, loss_);
+void DrafterWorker<T>::launch_finish_loss(LossPass pass) {
+  finish_loss(launch_, loss_run(pass), inputs_.batch.batch, counts_, shapes_.budget, loss_);
 }
 
 template <typename T>
@@ -264,7 +265,7 @@ void DrafterWorker<T>::forward(std::int64_t number, std::int64_t total) {
   for (std::int64_t chunk = 0; chunk < counts_.loss_chunks; ++chunk) {
     graphs_.training_chunks[chunk].replay(stream());
   }
-  launch_clear_unused_gradient();
+  launch_finish_loss(LossPass::with_gradient);
 }
 
 template <typename T>
@@ -335,6 +336,7 @@ void DrafterWorker<T>::evaluate(const Slot& slot) {
   for (std::int64_t chunk = 0; chunk < counts_.loss_chunks; ++chunk) {
     graphs_.evaluation_chunks[chunk].replay(stream());
   }
+  launch_finish_loss(LossPass::forward_only);
   copy_bytes(stream(), slot.predictions.data, loss_.predictions.data, bytes_of(slot.predictions).size);
   copy_bytes(stream(), slot.sums.data, loss_.sums.data, bytes_of(slot.sums).size);
   synchronize(stream());

@@ -135,7 +135,7 @@ class DrafterWorker {
   void launch_noise(std::int64_t number, std::int64_t total);
   void launch_forward();
   void launch_loss_chunk(LossPass pass, std::int64_t chunk);
-  void launch_clear_unused_gradient();
+  void launch_finish_loss(LossPass pass);
   void launch_backward_segment(std::int64_t segment, GradientWrite write);
   std::vector<Graph> capture_backward(GradientWrite write);
   void receive_update();

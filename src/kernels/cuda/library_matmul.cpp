@@ -4,6 +4,7 @@
 // order, and those that give other bits in a second run are left out, whatever the reason.
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
 
 #include <fmt/core.h>
@@ -28,6 +29,10 @@ constexpr std::int64_t kMaxScratchBytes = kLibraryScratchBytes - kScratchAlignme
 constexpr int kCandidates = 16;
 constexpr std::size_t kFinalists = 4;  // measured again; the shortest time of each counts
 constexpr int kFinalRounds = 3;
+// Of products that take a millisecond and more fewer are measured, and less often: they are timed well at once.
+constexpr double kLargeMs = 1;
+constexpr std::size_t kLargeCandidates = 10;
+constexpr int kLargeRounds = 1;
 
 cudaDataType_t data_type(DType type) { return type == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 std::int64_t bytes_of(DType type) { return type == DType::bf16 ? 2 : 4; }
@@ -214,8 +219,11 @@ struct Measured {
 Algorithm choose(const Device& device, const MatmulShape& shape, const Plan& plan) {
   Trial trial(device, shape, plan);
   std::vector<Measured> candidates;
+  double fastest = std::numeric_limits<double>::infinity();
   for (const Algorithm& algorithm : propose(plan)) {
+    if (candidates.size() >= kLargeCandidates && fastest >= kLargeMs) break;
     if (trial.runs(algorithm)) candidates.push_back({algorithm, trial.time_ms(algorithm)});
+    if (!candidates.empty()) fastest = std::min(fastest, candidates.back().ms);
   }
   const auto sort = [](auto begin, auto end) {
     std::stable_sort(begin, end, [](const Measured& a, const Measured& b) { return a.ms < b.ms; });
@@ -223,7 +231,7 @@ Algorithm choose(const Device& device, const MatmulShape& shape, const Plan& pla
   sort(candidates.begin(), candidates.end());
   const auto finalists =
       candidates.begin() + static_cast<std::ptrdiff_t>(std::min(kFinalists, candidates.size()));
-  for (int round = 0; round < kFinalRounds; ++round) {
+  for (int round = 0; round < (fastest < kLargeMs ? kFinalRounds : kLargeRounds); ++round) {
     for (auto one = candidates.begin(); one != finalists; ++one) {
       one->ms = std::min(one->ms, trial.time_ms(one->algorithm));
     }
