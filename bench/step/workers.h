@@ -47,7 +47,11 @@ class DrafterBench {
   void step();    // empties the gradient; forward, loss, backward
   void update();  // clips, updates
   // The same launch by launch, so that each is recorded.
-  void launch_step() { worker_.launch_step(); }
+  void launch_step() {
+    launcher().set_overlap(Overlap::none);
+    worker_.launch_step();
+    launcher().set_overlap(Overlap::products_aside);
+  }
   void launch_update() { worker_.launch_update(); }
   // After an update: it was applied, not skipped for numbers that are not finite.
   void check_updated() const;

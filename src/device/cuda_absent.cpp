@@ -33,7 +33,7 @@ void unpin(std::byte*) { never(); }
 void copy(const Stream&, void*, const void*, std::int64_t) { never(); }
 void fill(const Stream&, void*, std::uint8_t, std::int64_t) { never(); }
 void synchronize(const Stream&) { never(); }
-void* create_stream(int) { never(); }
+void* create_stream(int, StreamPriority) { never(); }
 void destroy_stream(void*) { never(); }
 void* create_event(int) { never(); }
 void destroy_event(void*) { never(); }

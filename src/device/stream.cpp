@@ -29,10 +29,10 @@ void synchronize(const Stream& stream) {
   if (on_gpu(stream)) cuda::synchronize(stream);
 }
 
-OwnStream::OwnStream(const Device& device) : device_(&device) {
+OwnStream::OwnStream(const Device& device, StreamPriority priority) : device_(&device) {
   if (device.name.kind != DeviceKind::cuda) return;
   count_set_up(SetUp::handle);
-  native_.reset(cuda::create_stream(device.name.index));
+  native_.reset(cuda::create_stream(device.name.index, priority));
 }
 
 void OwnStream::Destroy::operator()(void* native) const { cuda::destroy_stream(native); }

@@ -19,9 +19,11 @@ void fill_bytes(const Stream& stream, void* to, std::uint8_t value, std::int64_t
 void synchronize(const Stream& stream);
 
 // A stream beside the calling thread's own, for copies that overlap with launches.
+// On a GPU, thread blocks of streams of high priority start first where both wait for a processor.
+enum class StreamPriority { normal, high };
 class OwnStream {
  public:
-  explicit OwnStream(const Device& device);
+  explicit OwnStream(const Device& device, StreamPriority priority = StreamPriority::normal);
   Stream view() const { return {.device = device_, .native = native_.get()}; }
 
  private:

@@ -1,5 +1,6 @@
 // Launches operations on a stream of its own of one device: launch(RmsNormForward<T>{...}). Launches of one launcher
-// run in order and share its scratch; two launchers of a device may overlap. A launcher that is only measuring runs
+// run in order and share its scratch, but for products aside, which may overlap with what follows until they are awaited;
+// two launchers of a device may overlap, too. A launcher that is only measuring runs
 // nothing and prepares every product it meets, so the code of a real pass is also what prepares kernels and
 // finds how much scratch products and other launches need; together with a counting Carver it makes the plan.
 #pragma once
@@ -11,13 +12,19 @@
 namespace draftsmith {
 
 enum class LaunchMode { run, measure };
+// Whether products aside overlap with other launches; the bits are the same.
+enum class Overlap { none, products_aside };
 
 template <typename T>
 class Launcher {
  public:
   Launcher(const Device& device, const Kernels<T>& kernels)
-      : own_stream_(device),
+      : own_stream_(device, StreamPriority::high),
+        own_stream_aside_(device),
         stream_(own_stream_.view()),
+        stream_aside_(own_stream_aside_.view()),
+        ready_(device),
+        made_(device),
         kernels_(kernels),
         library_(device, kernels.prepare_matmul, kernels.matmul_scratch_bytes) {}
   Launcher(const Launcher&) = delete;
@@ -49,16 +56,28 @@ class Launcher {
   template <typename Out>
   void operator()(const Matmul<T, Out>& matmul) {
     if (measuring()) return library_.meet(shape_of(matmul));
-    const PreparedMatmul& prepared = library_.find(shape_of(matmul));
-    DRAFTSMITH_CHECK(library_.scratch().size >= prepared.scratch_bytes,
-                     "scratch was measured before the run");
-    kernels_.matmul(stream_, prepared,
-                    {.left = matmul.left.data,
-                     .right = matmul.right.data,
-                     .bias = matmul.bias.data,
-                     .output = matmul.output.data,
-                     .scratch = library_.scratch().data});
+    run_product(matmul, stream_, library_.scratch());
   }
+
+  // A product that nothing needs soon, such as the gradient of a weight: it comes after all launches before it and may
+  // overlap with those that follow, which until await_aside() must not write what it reads.
+  template <typename Out>
+  void aside(const Matmul<T, Out>& matmul) {
+    if (measuring()) return library_.meet_aside(shape_of(matmul));
+    if (overlap_ == Overlap::none) return (*this)(matmul);
+    ready_.record(stream_);
+    ready_.wait(stream_aside_);
+    run_product(matmul, stream_aside_, library_.scratch_aside());
+    made_.record(stream_aside_);
+    is_awaited_ = false;
+  }
+  // What follows comes after all products aside.
+  void await_aside() {
+    if (is_awaited_) return;
+    made_.wait(stream_);
+    is_awaited_ = true;
+  }
+  void set_overlap(Overlap overlap) { overlap_ = overlap; }
 
   void operator()(const CopyRows<T>& arguments) { run(kernels_.copy_rows, arguments); }
   void operator()(const FillZero& arguments) { run(kernels_.fill_zero, arguments); }
@@ -122,6 +141,18 @@ class Launcher {
   template <typename Arguments>
   using ScratchBytes = typename Kernels<T>::template ScratchBytes<Arguments>;
 
+  template <typename Out>
+  void run_product(const Matmul<T, Out>& matmul, const Stream& stream, Vector<std::byte> scratch) {
+    const PreparedMatmul& prepared = library_.find(shape_of(matmul));
+    DRAFTSMITH_CHECK(scratch.size >= prepared.scratch_bytes, "scratch was measured before the run");
+    kernels_.matmul(stream, prepared,
+                    {.left = matmul.left.data,
+                     .right = matmul.right.data,
+                     .bias = matmul.bias.data,
+                     .output = matmul.output.data,
+                     .scratch = scratch.data});
+  }
+
   template <typename Arguments>
   void run(Launch<Arguments> kernel, const Arguments& arguments) {
     if (!measuring()) kernel(stream_, arguments);
@@ -173,8 +204,11 @@ class Launcher {
             .bias = matmul.bias.size > 0};
   }
 
-  const OwnStream own_stream_;
-  const Stream stream_;
+  const OwnStream own_stream_, own_stream_aside_;
+  const Stream stream_, stream_aside_;
+  Event ready_, made_;  // what a product aside waits for, and the newest product aside
+  bool is_awaited_ = true;
+  Overlap overlap_ = Overlap::products_aside;
   const Kernels<T>& kernels_;
   MatmulLibrary library_;
   LaunchMode mode_ = LaunchMode::run;

@@ -2,10 +2,15 @@
 
 #include <fmt/core.h>
 
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "device/seal.h"
 
 namespace draftsmith {
+
+namespace {
+constexpr std::int64_t kScratchAlignment = 256;
+}
 
 std::string MatmulShape::text() const {
   constexpr const char* kForms[] = {"nt", "nn", "tn"};
@@ -47,6 +52,13 @@ void MatmulLibrary::meet(const MatmulShape& shape) {
   }
 }
 
+void MatmulLibrary::meet_aside(const MatmulShape& shape) {
+  meet(shape);
+  const bool sizes = preparation_ == Preparation::sizes && scratch_bytes_of_ != nullptr;
+  const std::int64_t bytes = sizes ? scratch_bytes_of_(device_, shape) : find(shape).scratch_bytes;
+  aside_bytes_ = std::max(aside_bytes_, round_up(bytes, kScratchAlignment));
+}
+
 void MatmulLibrary::use(DeviceChoices choices, std::string place) {
   chosen_ = std::move(choices);
   place_ = std::move(place);
@@ -61,7 +73,7 @@ DeviceChoices MatmulLibrary::choices() const {
 std::int64_t MatmulLibrary::scratch_bytes() const {
   std::int64_t most = reserved_bytes_;
   for (const auto& prepared : prepared_) most = std::max(most, prepared->scratch_bytes);
-  return most;
+  return aside_bytes_ == 0 ? most : round_up(most, kScratchAlignment) + aside_bytes_;
 }
 
 void MatmulLibrary::note(const std::string& line) {

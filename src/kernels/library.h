@@ -35,17 +35,22 @@ class MatmulLibrary {
   void set_preparation(Preparation preparation) { preparation_ = preparation; }
   // A product that a run will find(): prepares it, or its scratch.
   void meet(const MatmulShape& shape);
+  // One that runs beside other launches, and needs scratch of its own.
+  void meet_aside(const MatmulShape& shape);
 
   // Throws Error when no kernel supports the shape.
   const PreparedMatmul& find(const MatmulShape& shape);
 
-  // What the largest prepared product, or other launch, needs beside its operands. Launches of one device run
-  // one after another and share it.
+  // What the largest prepared product, or other launch, needs beside its operands, and behind it what the largest product
+  // aside does. Each kind runs one after another and shares its own.
   std::int64_t scratch_bytes() const;
   // Another launch than a product needs that much.
   void reserve_scratch(std::int64_t bytes) { reserved_bytes_ = std::max(reserved_bytes_, bytes); }
   void set_scratch(Vector<std::byte> scratch) { scratch_ = scratch; }
-  Vector<std::byte> scratch() const { return scratch_; }
+  Vector<std::byte> scratch() const { return scratch_.slice(0, scratch_.size - aside_bytes_); }
+  Vector<std::byte> scratch_aside() const {
+    return scratch_.slice(scratch_.size - aside_bytes_, aside_bytes_);
+  }
 
   // A line about a launch that was measured; the same once only.
   void note(const std::string& line);
@@ -63,7 +68,7 @@ class MatmulLibrary {
   std::string place_;  // where they are stored; empty: what they lack is chosen anew
   std::vector<std::unique_ptr<PreparedMatmul>> prepared_;
   std::vector<std::string> notes_;
-  std::int64_t reserved_bytes_ = 0;
+  std::int64_t reserved_bytes_ = 0, aside_bytes_ = 0;
   Vector<std::byte> scratch_;
 };
 

@@ -171,8 +171,12 @@ void Drafter<T>::backward(Launcher<T>& launch, const DrafterBackward<T>& pass) c
 template <typename T>
 void Drafter<T>::backward_segment(Launcher<T>& launch, const DrafterBackward<T>& pass,
                                   std::int64_t segment) const {
-  if (segment == shape_.layers) return context_backward(launch, pass);
-  layer_backward(launch, pass, shape_.layers - 1 - segment);
+  if (segment == shape_.layers) {
+    context_backward(launch, pass);
+  } else {
+    layer_backward(launch, pass, shape_.layers - 1 - segment);
+  }
+  launch.await_aside();
 }
 
 // From the gradient of y to those of the last layer's attention and x.
@@ -254,8 +258,8 @@ void Drafter<T>::context_backward(Launcher<T>& launch, const DrafterBackward<T>&
                                    .head_dim = shape_.head_dim});
   }
   // The layers' segments have written theirs.
-  launch(linear_weight_gradient<T>(gradients.key_value, context.normed, weight_gradients.all_key_value,
-                                   GradientWrite::add));
+  launch.aside(linear_weight_gradient<T>(gradients.key_value, context.normed, weight_gradients.all_key_value,
+                                         GradientWrite::add));
   add_bias_gradient<T>(launch, gradients.key_value, weight_gradients.all_key_value_bias);
   launch(linear_input_gradient<T>(gradients.key_value, pass.weights.all_key_value, gradients.normed));
   launch(RmsNormBackward<T>{.sum = context.projected,

@@ -30,9 +30,11 @@ void project_entry(Launcher<T>& launch, const LayerWeights<const T>& weights, co
 template <typename T>
 void entry_backward(Launcher<T>& launch, const EntryBackward<T>& pass) {
   const auto& [weights, rows, gradients, grad_residual, weight_gradients, write] = pass;
-  launch(linear_weight_gradient<T>(gradients.query, rows.normed, weight_gradients.query, write));
+  launch.await_aside();  // of what reads grad_residual, which may be written below
+  launch.aside(linear_weight_gradient<T>(gradients.query, rows.normed, weight_gradients.query, write));
   add_bias_gradient<T>(launch, gradients.query, weight_gradients.query_bias);
-  launch(linear_weight_gradient<T>(gradients.key_value, rows.normed, weight_gradients.key_value, write));
+  launch.aside(
+      linear_weight_gradient<T>(gradients.key_value, rows.normed, weight_gradients.key_value, write));
   add_bias_gradient<T>(launch, gradients.key_value, weight_gradients.key_value_bias);
   launch(linear_input_gradient<T>(gradients.query, weights.query, gradients.normed));
   Matmul<T> from_keys = linear_input_gradient<T>(gradients.key_value, weights.key_value, gradients.normed);

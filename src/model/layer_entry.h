@@ -32,6 +32,7 @@ void norm_entry(Launcher<T>& launch, const LayerWeights<const T>& weights, const
 template <typename T>
 void project_entry(Launcher<T>& launch, const LayerWeights<const T>& weights, const EntryRows<T>& rows);
 
+// Awaits products aside before it writes, and leaves some that read the gradients of query and key_value.
 template <typename T>
 struct EntryBackward {
   const LayerWeights<const T>& weights;

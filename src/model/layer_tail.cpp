@@ -53,11 +53,11 @@ void tail_backward(Launcher<T>& launch, const TailBackward<T>& pass) {
   const Matrix<T> activated = scratch.activated.slice_rows(0, count);
   const Matrix<T> gate_up = scratch.gate_up.slice_rows(0, count);
   const Matrix<T> normed = scratch.normed.slice_rows(0, count);
-  launch(linear_weight_gradient<T>(residual, rows.activated, weight_gradients.down, write));
+  launch.aside(linear_weight_gradient<T>(residual, rows.activated, weight_gradients.down, write));
   launch(linear_input_gradient<T>(residual, weights.down, activated));
   launch(SwigluBackward<T>{.gate_up = rows.gate_up, .grad_output = activated, .grad_gate_up = gate_up});
-  launch(linear_weight_gradient<T>(gate_up, rows.normed, weight_gradients.gate_up, write));
   launch(linear_input_gradient<T>(gate_up, weights.gate_up, normed));
+  launch.await_aside();  // of what reads residual, which is written now
   launch(RmsNormBackward<T>{.sum = rows.middle,
                             .weight = weights.post_attention_norm,
                             .inverse_rms = rows.inverse_rms,
@@ -65,7 +65,8 @@ void tail_backward(Launcher<T>& launch, const TailBackward<T>& pass) {
                             .grad_residual = residual,
                             .grad_sum = residual,
                             .grad_weight = weight_gradients.post_attention_norm});
-  launch(linear_weight_gradient<T>(residual, attention, weight_gradients.output, write));
+  launch.aside(linear_weight_gradient<T>(gate_up, rows.normed, weight_gradients.gate_up, write));
+  launch.aside(linear_weight_gradient<T>(residual, attention, weight_gradients.output, write));
   add_bias_gradient<T>(launch, residual, weight_gradients.output_bias);
   launch(linear_input_gradient<T>(residual, weights.output, gradients.attention));
 }

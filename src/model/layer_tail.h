@@ -50,6 +50,7 @@ struct TailScratch {
 template <typename T>
 TailScratch<T> carve_tail_scratch(Carver& carver, const DrafterShape& shape, std::int64_t rows);
 
+// Products aside are left that read residual and scratch.gate_up.
 template <typename T>
 struct TailBackward {
   const LayerWeights<const T>& weights;

@@ -137,10 +137,14 @@ void fill(const Stream& stream, void* to, std::uint8_t value, std::int64_t bytes
 
 void synchronize(const Stream& stream) { check(cudaStreamSynchronize(native(stream)), "work on a GPU"); }
 
-void* create_stream(int index) {
+void* create_stream(int index, StreamPriority priority) {
   attach(index);
+  int lowest = 0, highest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "asking for the priorities of streams");
   cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                     priority == StreamPriority::high ? highest : lowest),
+        "making a stream");
   return stream;
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "device/device.h"
+#include "device/stream.h"
 
 namespace draftsmith::cuda {
 
@@ -38,7 +39,7 @@ void copy(const Stream& stream, void* to, const void* from, std::int64_t bytes);
 void fill(const Stream& stream, void* to, std::uint8_t value, std::int64_t bytes);
 void synchronize(const Stream& stream);
 
-void* create_stream(int index);
+void* create_stream(int index, StreamPriority priority);
 void destroy_stream(void* stream);
 void* create_event(int index);
 void destroy_event(void* event);
