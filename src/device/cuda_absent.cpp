@@ -28,8 +28,6 @@ bool reach(int, int) { never(); }
 void free_device(int, std::byte*) { never(); }
 std::byte* allocate_pinned(std::int64_t) { never(); }
 void free_pinned(std::byte*) { never(); }
-bool pin(std::byte*, std::int64_t) { never(); }
-void unpin(std::byte*) { never(); }
 void copy(const Stream&, void*, const void*, std::int64_t) { never(); }
 void fill(const Stream&, void*, std::uint8_t, std::int64_t) { never(); }
 void synchronize(const Stream&) { never(); }

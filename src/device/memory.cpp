@@ -53,17 +53,6 @@ void clear(std::byte* memory, std::int64_t bytes) {
   });
 }
 
-// Cleared pages of the process, pinned: quicker for much memory than the driver's own, which one thread finds and clears
-// page by page. Null where the memory is not there or the driver does not pin it.
-std::byte* allocate_pinned_pages(std::int64_t bytes) {
-  std::byte* const pages = allocate_pages(bytes);
-  if (pages == nullptr) return nullptr;
-  clear(pages, bytes);
-  if (cuda::pin(pages, bytes)) return pages;
-  std::free(pages);
-  return nullptr;
-}
-
 double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 [[noreturn]] void refuse(std::int64_t bytes, const std::string& where) {
@@ -100,9 +89,6 @@ void Buffer::Free::operator()(std::byte* memory) const {
   switch (where) {
     case Where::host:
       return std::free(memory);
-    case Where::pinned_pages:
-      cuda::unpin(memory);
-      return std::free(memory);
     case Where::pinned:
       return cuda::free_pinned(memory);
     case Where::gpu:
@@ -131,19 +117,12 @@ Buffer Buffer::on_device(const Device& device, std::int64_t bytes) {
 Buffer Buffer::pinned(std::int64_t bytes) {
   count_set_up(SetUp::pinned_pool);
   const std::int64_t size = rounded(bytes);
-  constexpr std::int64_t kMuch = std::int64_t{256} << 20;
-  const auto owned = [&](std::byte* memory, Where where) {
-    g_pinned_bytes += size;
-    return Buffer(memory, bytes, {where, 0, size});
-  };
-  const bool gpus = cuda::opened();
-  if (gpus && size >= kMuch) {
-    if (std::byte* const pages = allocate_pinned_pages(size)) return owned(pages, Where::pinned_pages);
-  }
-  std::byte* const memory = gpus ? cuda::allocate_pinned(size) : allocate_pages(size);
-  if (memory == nullptr) refuse(bytes, gpus ? "the host as pinned memory" : "the host");
+  const Where where = cuda::opened() ? Where::pinned : Where::host;
+  std::byte* const memory = where == Where::pinned ? cuda::allocate_pinned(size) : allocate_pages(size);
+  if (memory == nullptr) refuse(bytes, where == Where::pinned ? "the host as pinned memory" : "the host");
   clear(memory, size);
-  return owned(memory, gpus ? Where::pinned : Where::host);
+  g_pinned_bytes += size;
+  return Buffer(memory, bytes, {where, 0, size});
 }
 
 bool reaches(const Device& from, const Device& to) {

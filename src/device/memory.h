@@ -37,7 +37,7 @@ class Buffer {
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  enum class Where { host, pinned_pages, pinned, gpu };
+  enum class Where { host, pinned, gpu };
   struct Free {
     Where where;  // 0 where nothing is owned: the host
     int device;

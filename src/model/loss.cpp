@@ -133,13 +133,15 @@ template <typename T>
 void finish_loss(Launcher<T>& launch, const LossRun<T>& run, const MicroBatch& batch,
                  const BatchCounts& counts, const BatchBudget& budget, const LossScratch<T>& scratch) {
   const std::int64_t used = counts.loss_chunks * budget.loss_chunk_rows, unused = budget.loss_rows() - used;
+  const Vector<float> divergence =
+      run.settings.distilled() ? scratch.teacher.divergence.slice(0, used) : Vector<float>{};
   launch(BlockLoss<T>{.settings = run.settings,
                       .block_size = budget.block_size,
                       .labels = batch.loss_labels.slice(0, used),
                       .blocks = batch.loss_blocks.slice(0, used),
                       .offsets = batch.loss_offsets.slice(0, used),
                       .nll = scratch.nll.slice(0, used),
-                      .divergence = scratch.teacher.divergence,
+                      .divergence = divergence,
                       .predictions = scratch.predictions.slice(0, used),
                       .weights = scratch.weights.slice(0, used),
                       .sums = scratch.sums});

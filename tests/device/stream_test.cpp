@@ -31,7 +31,7 @@ TEST(Stream, CopiesThereAndBackInOrder) {
   }
 }
 
-// Much of it is pinned otherwise than little.
+// Enough of it that all cores clear it.
 TEST(Stream, MuchPinnedMemoryStartsClearAndCopies) {
   const Device device = test_device();
   const Stream stream{.device = &device};

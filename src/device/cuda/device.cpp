@@ -117,14 +117,6 @@ std::byte* allocate_pinned(std::int64_t bytes) {
 
 void free_pinned(std::byte* memory) { static_cast<void>(cudaFreeHost(memory)); }
 
-bool pin(std::byte* pages, std::int64_t bytes) {
-  if (cudaHostRegister(pages, static_cast<std::size_t>(bytes), cudaHostRegisterPortable) == cudaSuccess) return true;
-  static_cast<void>(cudaGetLastError());  // it is answered by the caller, not by a later check
-  return false;
-}
-
-void unpin(std::byte* pages) { static_cast<void>(cudaHostUnregister(pages)); }
-
 void copy(const Stream& stream, void* to, const void* from, std::int64_t bytes) {
   check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, native(stream)),
         "copying from or to a GPU");

@@ -31,9 +31,6 @@ void free_device(int index, std::byte* memory);
 // Null when the memory is not there.
 std::byte* allocate_pinned(std::int64_t bytes);
 void free_pinned(std::byte* memory);
-// Pins pages of the process, for all GPUs. False where the driver does not; nothing has changed then.
-bool pin(std::byte* pages, std::int64_t bytes);
-void unpin(std::byte* pages);
 
 void copy(const Stream& stream, void* to, const void* from, std::int64_t bytes);
 void fill(const Stream& stream, void* to, std::uint8_t value, std::int64_t bytes);

@@ -79,6 +79,8 @@ void block_loss(const Stream&, const BlockLoss<T>& arguments) {
                        arguments.nll.size == rows && arguments.predictions.size == rows &&
                        arguments.weights.size == rows,
                    "one of each for every row");
+  DRAFTSMITH_CHECK(!arguments.settings.distilled() || arguments.divergence.size == rows,
+                   "a divergence for every row when distilled");
   DRAFTSMITH_CHECK(arguments.sums.size == LossSums::size(arguments.block_size), "a place for every sum");
   for (std::int64_t begin = 0; begin < rows;) {
     std::int64_t end = begin + 1;
