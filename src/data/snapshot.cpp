@@ -61,6 +61,15 @@ std::vector<ListedFile> read_list(const std::filesystem::path& folder) {
   return files;
 }
 
+std::string missing(const std::filesystem::path& path, const ListedFile& expected) {
+  return fmt::format("{}: expected a file of {} bytes, found none", path.string(), expected.size_bytes);
+}
+
+std::string of_another_size(const std::filesystem::path& path, const ListedFile& expected,
+                            std::int64_t found_bytes) {
+  return fmt::format("{}: expected {} bytes, found {}", path.string(), expected.size_bytes, found_bytes);
+}
+
 // Syncs every file and folder below `folder`, then the folder itself.
 void sync_tree(const std::filesystem::path& folder) {
   for (const auto& item : std::filesystem::recursive_directory_iterator(folder))
@@ -155,17 +164,15 @@ void verify_snapshot(const std::filesystem::path& folder, const SnapshotCheck& c
     if (!check.only.empty() &&
         std::find(check.only.begin(), check.only.end(), expected.name) == check.only.end())
       continue;
-    const std::string path = (folder / expected.name).string();
+    const std::filesystem::path path = folder / expected.name;
     if (!std::filesystem::is_regular_file(path))
-      throw Error(fmt::format("{}: expected a file of {} bytes, found none; {}", path, expected.size_bytes,
-                              check.advice));
+      throw Error(fmt::format("{}; {}", missing(path, expected), check.advice));
     const ListedFile found = measure(folder, expected.name);
     if (found.size_bytes != expected.size_bytes)
-      throw Error(fmt::format("{}: expected {} bytes, found {}; {}", path, expected.size_bytes,
-                              found.size_bytes, check.advice));
+      throw Error(fmt::format("{}; {}", of_another_size(path, expected, found.size_bytes), check.advice));
     if (found.checksum != expected.checksum)
-      throw Error(fmt::format("{}: expected checksum {:08x}, found {:08x}; {}", path, expected.checksum,
-                              found.checksum, check.advice));
+      throw Error(fmt::format("{}: expected checksum {:08x}, found {:08x}; {}", path.string(),
+                              expected.checksum, found.checksum, check.advice));
   }
 }
 
@@ -192,18 +199,24 @@ void remove_snapshot(const std::filesystem::path& folder) {
   remove_all_of(folder / kChecksumFile);
 }
 
-bool is_complete_snapshot(const std::filesystem::path& folder) {
+std::optional<std::string> gap_in_snapshot(const std::filesystem::path& folder) {
   try {
     for (const ListedFile& expected : read_list(folder)) {
+      const std::filesystem::path path = folder / expected.name;
       std::error_code failure;
-      const auto size_bytes = std::filesystem::file_size(folder / expected.name, failure);
-      if (failure || static_cast<std::int64_t>(size_bytes) != expected.size_bytes) return false;
+      const auto size_bytes = std::filesystem::file_size(path, failure);
+      if (failure) return missing(path, expected);
+      if (static_cast<std::int64_t>(size_bytes) != expected.size_bytes) {
+        return of_another_size(path, expected, static_cast<std::int64_t>(size_bytes));
+      }
     }
-    return true;
-  } catch (const Error&) {
-    return false;
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
   }
 }
+
+bool is_complete_snapshot(const std::filesystem::path& folder) { return !gap_in_snapshot(folder); }
 
 std::vector<std::string> remove_stale_temporaries(const std::filesystem::path& folder) {
   std::error_code failure;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,7 +53,9 @@ std::vector<std::filesystem::path> strangers_in(const std::filesystem::path& fol
 // removed as a whole, and none is nothing to do.
 void remove_snapshot(const std::filesystem::path& folder);
 
-// Whether `folder` has a readable list and every listed file by its size. Contents are not read.
+// What keeps `folder` from being complete: a list that is missing or cannot be read, or the first listed file that is
+// missing or has another size, in words. Nothing when it is complete. Contents are not read.
+std::optional<std::string> gap_in_snapshot(const std::filesystem::path& folder);
 bool is_complete_snapshot(const std::filesystem::path& folder);
 
 // Removes what killed runs left under temporary names in `folder`, and says their names. The caller holds the

@@ -219,16 +219,15 @@ void read_checkpoint_state(const fs::path& folder, const WeightTable& table, con
 }
 
 void warn_of_incomplete_checkpoints(const RunFolder& folder) {
-  for (const std::filesystem::path& path : incomplete_checkpoints(folder)) {
-    log_warning(fmt::format("{}: passed over, it is not complete by its list of files", path.string()));
+  for (const std::string& gap : gaps_in_checkpoints(folder)) {
+    log_warning(fmt::format("passed over a checkpoint that is not complete: {}", gap));
   }
 }
 
 CheckpointFolder newest_checkpoint(const RunFolder& folder) {
   const std::vector<CheckpointFolder> all = list_checkpoints(folder);
   if (all.empty()) {
-    throw Error(fmt::format("{}: expected a complete checkpoint, found none; begin anew with --overwrite",
-                            folder.checkpoints().string()));
+    throw Error(fmt::format("{}. Begin anew with --overwrite", no_complete_checkpoint(folder)));
   }
   warn_of_incomplete_checkpoints(folder);
   const auto damage = damage_of(all.back().path);

@@ -35,8 +35,8 @@ CheckpointFolder checkpoint_of_step(const std::vector<CheckpointFolder>& all, co
 // Throws Error where it is no run with a checkpoint.
 std::vector<CheckpointFolder> checkpoints_of(const RunFolder& folder) {
   const std::vector<CheckpointFolder> all = list_checkpoints(folder);
-  if (!all.empty()) return all;
-  throw Error(fmt::format("{}: expected a run with a complete checkpoint, found none", folder.path.string()));
+  if (all.empty()) throw Error(no_complete_checkpoint(folder));
+  return all;
 }
 
 CheckpointFolder choose(const RunFolder& folder, const std::string& which) {

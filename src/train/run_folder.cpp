@@ -5,6 +5,7 @@
 #include <fstream>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -104,13 +105,23 @@ std::vector<CheckpointFolder> list_checkpoints(const RunFolder& folder) {
   return found;
 }
 
-std::vector<fs::path> incomplete_checkpoints(const RunFolder& folder) {
-  std::vector<fs::path> found;
+std::vector<std::string> gaps_in_checkpoints(const RunFolder& folder) {
+  std::vector<std::string> gaps;
+  if (!fs::is_directory(folder.checkpoints())) return gaps;
   for (const auto& item : fs::directory_iterator(folder.checkpoints())) {
-    if (step_of(item.path()) && !is_complete_snapshot(item.path())) found.push_back(item.path());
+    if (!step_of(item.path())) continue;
+    if (auto gap = gap_in_snapshot(item.path())) gaps.push_back(std::move(*gap));
   }
-  std::sort(found.begin(), found.end());
-  return found;
+  std::sort(gaps.begin(), gaps.end());
+  return gaps;
+}
+
+std::string no_complete_checkpoint(const RunFolder& folder) {
+  std::string text =
+      fmt::format("{}: expected a complete checkpoint, found none", folder.checkpoints().string());
+  const std::vector<std::string> gaps = gaps_in_checkpoints(folder);
+  for (std::size_t i = 0; i < gaps.size(); ++i) text += (i == 0 ? ": " : "; ") + gaps[i];
+  return text;
 }
 
 void remove_checkpoint(const CheckpointFolder& checkpoint) {

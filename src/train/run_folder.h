@@ -56,8 +56,11 @@ struct CheckpointFolder {
 // Those that are complete by their list, by step. Contents are not read.
 std::vector<CheckpointFolder> list_checkpoints(const RunFolder& folder);
 
-// Folders with a checkpoint's name that are not complete by their list, by name.
-std::vector<std::filesystem::path> incomplete_checkpoints(const RunFolder& folder);
+// Of each folder with a checkpoint's name that is not complete by its list, by name: what is missing, in words.
+std::vector<std::string> gaps_in_checkpoints(const RunFolder& folder);
+
+// What an error says of a run without a complete checkpoint: the folder, and the gap in each that is there.
+std::string no_complete_checkpoint(const RunFolder& folder);
 
 // Removes one so that a crash leaves it whole or gone.
 void remove_checkpoint(const CheckpointFolder& checkpoint);

@@ -76,6 +76,7 @@ TEST(Snapshot, VerifyingNamesTheFileAndWhatDiffers) {
   folder.write("s/weights", "abcd");
   expect_error([&] { verify_snapshot(path); }, {"s/weights", "expected 3 bytes, found 4"});
   EXPECT_FALSE(is_complete_snapshot(path));
+  EXPECT_EQ(gap_in_snapshot(path), (path / "weights").string() + ": expected 3 bytes, found 4");
   std::filesystem::remove(path / "weights");
   expect_error([&] { verify_snapshot(path); }, {"s/weights", "expected a file of 3 bytes, found none"});
   EXPECT_FALSE(is_complete_snapshot(path));

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -89,6 +90,24 @@ TEST(RunFolder, ARunThatEndedBeforeItsFirstCheckpointMustBeginAnew) {
   fs::create_directories(run.folder().checkpoints());
   expect_error([&] { run.train(ExistingFolder::resume); },
                {"complete checkpoint, found none", "--overwrite"});
+}
+
+// An error that only said "none" hid that two were there, and what had happened to them.
+TEST(RunFolder, WithEveryCheckpointCutResumingNamesTheFilesAndTheirSizes) {
+  TinyRun run;
+  run.config.train.steps = 2;
+  run.config.train.checkpoint.every = 1;
+  run.train();
+  for (const std::int64_t step : {1, 2}) {
+    fs::resize_file(run.folder().checkpoint(step) / "state.safetensors", 100);
+  }
+  const std::string first = (run.folder().checkpoint(1) / "state.safetensors").string();
+  const std::string second = (run.folder().checkpoint(2) / "state.safetensors").string();
+  run.config.train.steps = 3;
+  expect_error([&] { run.train(ExistingFolder::resume); },
+               {"complete checkpoint, found none: " + first + ": expected ", " bytes, found 100; " + second,
+                "--overwrite"});
+  expect_error([&] { export_run(run.folder(), "last"); }, {first, second, "found 100"});
 }
 
 TEST(RunFolder, TwoRunsDoNotShareAFolder) {
