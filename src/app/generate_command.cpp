@@ -29,18 +29,22 @@ void print_ids(std::span<const std::int32_t> ids) { fmt::print("{}\n", fmt::join
 
 void print_summary(const GenerateArguments& arguments, const PromptState& prompt,
                    const GenerationResult& result) {
-  const double rate = result.seconds > 0 ? static_cast<double>(result.decoded()) / result.seconds : 0;
   fmt::print(stderr, "{} tokens after a prompt of {}; ", result.tokens.size(), prompt.length);
   if (arguments.plain) {
     fmt::print(stderr, "decoded plainly");
   } else {
+    fmt::print(stderr, "{} cycles", result.cycles.size());
+  }
+  // The first token is the prompt's own choice: without a second nothing was measured.
+  if (!result.cycles.empty()) {
     std::int64_t committed = 0;
     for (const DraftCycle& cycle : result.cycles) committed += cycle.committed;
-    const auto cycles = static_cast<double>(result.cycles.size());
-    fmt::print(stderr, "{} cycles, {:.2f} tokens a cycle", result.cycles.size(),
-               cycles > 0 ? static_cast<double>(committed) / cycles : 0);
+    fmt::print(stderr, ", {:.2f} tokens a cycle",
+               static_cast<double>(committed) / static_cast<double>(result.cycles.size()));
   }
-  fmt::print(stderr, ", {:.0f} tokens a second\n", rate);
+  if (result.decoded() > 0)
+    fmt::print(stderr, ", {:.0f} tokens a second", static_cast<double>(result.decoded()) / result.seconds);
+  fmt::print(stderr, "\n");
 }
 
 }  // namespace

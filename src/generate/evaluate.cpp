@@ -47,8 +47,29 @@ void add_conversation(EvaluationReport& report, Decoder& decoder, const Document
   if (report.greedy_equal && speculative.tokens == plain.tokens) ++*report.greedy_equal;
 }
 
-double share(std::int64_t count, std::int64_t of) {
-  return of == 0 ? 0 : static_cast<double>(count) / static_cast<double>(of);
+std::optional<double> share(std::int64_t count, std::int64_t of) {
+  if (of == 0) return std::nullopt;
+  return static_cast<double>(count) / static_cast<double>(of);
+}
+
+JsonValue json_of(const std::optional<double>& measured) {
+  return measured ? JsonValue{*measured} : JsonValue{JsonNull{}};
+}
+
+std::string describe_offsets(const EvaluationReport& report) {
+  std::string text = "\naccepted by offset\n";
+  for (std::size_t i = 0; i < report.accepted.size(); ++i) {
+    text += fmt::format("{:>5}  {:>5.1f} %\n", i + 1, 100 * *share(report.accepted[i], report.pooled.cycles));
+  }
+  return text;
+}
+
+std::string describe_speed(const EvaluationReport& report) {
+  const auto speed_up = report.speed_up();
+  if (!speed_up)
+    return "no speed was measured: every output ended with its first token, the prompt's own choice\n";
+  return fmt::format("tokens per second: {:.0f} speculative, {:.0f} plain; speed-up {:.2f}\n",
+                     *report.speculative.tokens_per_second(), *report.plain.tokens_per_second(), *speed_up);
 }
 
 std::string describe_equality(const EvaluationReport& report) {
@@ -64,9 +85,17 @@ std::string describe_equality(const EvaluationReport& report) {
 
 }  // namespace
 
-double EvaluationReport::speed_up() const {
-  const double before = plain.tokens_per_second();
-  return before > 0 ? speculative.tokens_per_second() / before : 0;
+std::optional<double> AcceptanceSums::tokens_per_cycle() const { return share(committed, cycles); }
+
+std::optional<double> DecodingRate::tokens_per_second() const {
+  if (tokens == 0) return std::nullopt;
+  return static_cast<double>(tokens) / seconds;
+}
+
+std::optional<double> EvaluationReport::speed_up() const {
+  const auto now = speculative.tokens_per_second(), before = plain.tokens_per_second();
+  if (!now || !before) return std::nullopt;
+  return *now / *before;
 }
 
 std::int64_t longest_sequence(const EvaluationRun& run) {
@@ -97,13 +126,14 @@ EvaluationReport evaluate_drafter(Decoder& decoder, const EvaluationRun& run) {
 void write_evaluation(const std::filesystem::path& path, const EvaluationReport& report) {
   JsonObject domains;
   for (const DomainAcceptance& domain : report.domains) {
-    domains.push_back({domain.name, {domain.sums.tokens_per_cycle()}});
+    domains.push_back({domain.name, json_of(domain.sums.tokens_per_cycle())});
   }
   JsonArray by_offset;
-  for (const std::int64_t count : report.accepted) by_offset.push_back({share(count, report.pooled.cycles)});
+  for (const std::int64_t count : report.accepted)
+    by_offset.push_back(json_of(share(count, report.pooled.cycles)));
   const JsonValue greedy_equal =
       report.greedy_equal ? JsonValue{*report.greedy_equal} : JsonValue{JsonNull{}};
-  const JsonObject members{{"pooled", {report.pooled.tokens_per_cycle()}},
+  const JsonObject members{{"pooled", json_of(report.pooled.tokens_per_cycle())},
                            {"domains", {std::move(domains)}},
                            {"by_offset", {std::move(by_offset)}},
                            {"greedy_equal", greedy_equal},
@@ -114,9 +144,9 @@ void write_evaluation(const std::filesystem::path& path, const EvaluationReport&
                            {"seconds", {report.seconds}},
                            {"cycles", {report.pooled.cycles}},
                            {"committed_tokens", {report.pooled.committed}},
-                           {"plain_tokens_per_second", {report.plain.tokens_per_second()}},
-                           {"speculative_tokens_per_second", {report.speculative.tokens_per_second()}},
-                           {"speed_up", {report.speed_up()}}};
+                           {"plain_tokens_per_second", json_of(report.plain.tokens_per_second())},
+                           {"speculative_tokens_per_second", json_of(report.speculative.tokens_per_second())},
+                           {"speed_up", json_of(report.speed_up())}};
   write_result_file(path, write_json({members}, JsonLayout::indented));
 }
 
@@ -124,21 +154,16 @@ void print_evaluation(std::ostream& out, const EvaluationReport& report) {
   std::size_t width = 6;
   for (const DomainAcceptance& domain : report.domains) width = std::max(width, domain.name.size());
   const auto line = [&](const std::string& name, const AcceptanceSums& sums) {
-    out << fmt::format("{:<{}}  {:>13}  {:>7}  {:>12.2f}\n", name, width, sums.conversations, sums.cycles,
-                       sums.tokens_per_cycle());
+    const auto acceptance = sums.tokens_per_cycle();
+    out << fmt::format("{:<{}}  {:>13}  {:>7}  {:>12}\n", name, width, sums.conversations, sums.cycles,
+                       acceptance ? fmt::format("{:.2f}", *acceptance) : "-");
   };
   out << fmt::format("{:<{}}  {:>13}  {:>7}  {:>12}\n", "domain", width, "conversations", "cycles",
                      "tokens/cycle");
   for (const DomainAcceptance& domain : report.domains) line(domain.name, domain.sums);
   line("all", report.pooled);
-  out << "\naccepted by offset\n";
-  for (std::size_t i = 0; i < report.accepted.size(); ++i) {
-    out << fmt::format("{:>5}  {:>5.1f} %\n", i + 1, 100 * share(report.accepted[i], report.pooled.cycles));
-  }
-  out << '\n' << describe_equality(report);
-  out << fmt::format("tokens per second: {:.0f} speculative, {:.0f} plain; speed-up {:.2f}\n",
-                     report.speculative.tokens_per_second(), report.plain.tokens_per_second(),
-                     report.speed_up());
+  if (report.pooled.cycles > 0) out << describe_offsets(report);
+  out << '\n' << describe_equality(report) << describe_speed(report);
 }
 
 }  // namespace draftsmith

@@ -23,10 +23,8 @@ struct AcceptanceSums {
   std::int64_t cycles = 0;
   std::int64_t committed = 0;  // tokens, by the cycles
 
-  // 0 without cycles.
-  double tokens_per_cycle() const {
-    return cycles == 0 ? 0 : static_cast<double>(committed) / static_cast<double>(cycles);
-  }
+  // None without cycles.
+  std::optional<double> tokens_per_cycle() const;
 };
 
 struct DomainAcceptance {
@@ -39,7 +37,8 @@ struct DecodingRate {
   std::int64_t tokens = 0;
   double seconds = 0;
 
-  double tokens_per_second() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
+  // None where nothing was decoded.
+  std::optional<double> tokens_per_second() const;
 };
 
 struct EvaluationReport {
@@ -51,8 +50,8 @@ struct EvaluationReport {
   DecodingRate speculative, plain;
   double seconds = 0;  // of all, prompts included
 
-  // Plain time per token over speculative time per token; 0 when nothing was decoded.
-  double speed_up() const;
+  // Plain time per token over speculative time per token; none where nothing was decoded.
+  std::optional<double> speed_up() const;
 };
 
 struct EvaluationRun {
@@ -68,7 +67,7 @@ std::int64_t longest_sequence(const EvaluationRun& run);
 EvaluationReport evaluate_drafter(Decoder& decoder, const EvaluationRun& run);
 
 // {"pooled", "domains": {name: tokens per cycle}, "by_offset": [shares], "greedy_equal", "conversations",
-// "seconds", and the rates}: docs/formats.md. Replaces the file in one step.
+// "seconds", and the rates}, null where nothing was measured: docs/formats.md. Replaces the file in one step.
 void write_evaluation(const std::filesystem::path& path, const EvaluationReport& report);
 
 // A table by domain, the share accepted by offset, equality and rates.

@@ -88,6 +88,14 @@ TEST_F(DecodingCommands, GenerateContinuesRawTextUpToTheLimit) {
   EXPECT_THAT(outcome.err, HasSubstr("5 tokens after a prompt of"));
 }
 
+TEST_F(DecodingCommands, GenerateClaimsNoRateOfItsFirstTokenAlone) {
+  std::vector<std::string> command{"generate", drafter(), "--target", target(), "--prompt", kQuestion};
+  command.insert(command.end(), {"--max-new-tokens", "1"});
+  EXPECT_THAT(type(command).err, testing::EndsWith("; 0 cycles\n"));
+  command.push_back("--plain");
+  EXPECT_THAT(type(command).err, testing::EndsWith("; decoded plainly\n"));
+}
+
 TEST_F(DecodingCommands, GenerateWithTheTargetAloneGivesTheSameText) {
   const Outcome outcome =
       type({"generate", drafter(), "--target", target(), "--prompt", kQuestion, "--plain"});

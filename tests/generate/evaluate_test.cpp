@@ -148,5 +148,30 @@ TEST(EvaluateTest, TheFileHoldsWhatTheTableShows) {
   }
 }
 
+// The first token is the prompt's own choice, made before anything is drafted or timed.
+TEST(EvaluateTest, WhatWasNotMeasuredIsNullAndNotZero) {
+  const ShortConversation conversation;
+  ScriptedDecoder decoder(conversation.text, conversation.drafts, 4);
+  const EvaluationReport report = evaluate_drafter(decoder, {.corpus = conversation.corpus,
+                                                             .conversations = 1,
+                                                             .generation = {.max_new_tokens = 1},
+                                                             .progress = {}});
+  const TemporaryFolder folder;
+  write_evaluation(folder.path() / "eval.json", report);
+  const JsonValue json = parse_json(read_text_file(folder.path() / "eval.json"), "eval.json");
+  const JsonObject& members = *json.get<JsonObject>();
+  std::vector<const JsonValue*> values{
+      find_member(*find_member(members, "domains")->get<JsonObject>(), "other"),
+      &find_member(members, "by_offset")->get<JsonArray>()->at(0)};
+  for (const char* key : {"pooled", "plain_tokens_per_second", "speculative_tokens_per_second", "speed_up"})
+    values.push_back(find_member(members, key));
+  for (const JsonValue* value : values) EXPECT_NE(value->get<JsonNull>(), nullptr) << describe_json(*value);
+
+  std::ostringstream table;
+  print_evaluation(table, report);
+  EXPECT_EQ(table.str().find("0.0"), std::string::npos) << table.str();
+  EXPECT_NE(table.str().find("no speed was measured"), std::string::npos) << table.str();
+}
+
 }  // namespace
 }  // namespace draftsmith
