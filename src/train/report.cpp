@@ -168,6 +168,24 @@ std::string thread_text(const ThreadTimes& times) {
   return line + "\n";
 }
 
+JsonValue set_up_json(const SetUpTimes& times) {
+  return {JsonObject{{"total", {times.total_s}},
+                     {"products", {times.products_s}},
+                     {"allocate", {times.allocate_s}},
+                     {"first_state", {times.first_state_s}},
+                     {"load_target", {times.load_s}},
+                     {"restore", {times.restore_s}},
+                     {"warm_up", {times.warm_up_s}}}};
+}
+
+std::string set_up_text(const SetUpTimes& times, double last_checkpoint_s) {
+  return fmt::format(
+      "set-up {:.1f} s: products {:.1f}, memory {:.1f}, first state {:.1f}, loading the target {:.1f}, first "
+      "state to drafters {:.1f}, warm-up {:.1f}; last checkpoint {:.1f} s after training\n",
+      times.total_s, times.products_s, times.allocate_s, times.first_state_s, times.load_s, times.restore_s,
+      times.warm_up_s, last_checkpoint_s);
+}
+
 }  // namespace
 
 RoleWork DeviceReport::role_work() const {
@@ -199,30 +217,6 @@ bool TrainReport::comparable() const {
   return std::all_of(devices.begin(), devices.end(),
                      [&](const DeviceReport& device) { return device.kind == devices.front().kind; });
 }
-
-namespace {
-
-JsonValue set_up_json(const SetUpTimes& times) {
-  return {JsonObject{{"total", {times.total_s}},
-                     {"products", {times.products_s}},
-                     {"allocate", {times.allocate_s}},
-                     {"first_state", {times.first_state_s}},
-                     {"load_target", {times.load_s}},
-                     {"restore", {times.restore_s}},
-                     {"warm_up", {times.warm_up_s}}}};
-}
-
-std::string set_up_text(const TrainReport& report) {
-  const SetUpTimes& times = report.set_up;
-  return fmt::format(
-      "set-up {:.1f} s: products {:.1f}, memory {:.1f}, first state {:.1f}, loading the target {:.1f}, first "
-      "state to "
-      "drafters {:.1f}, warm-up {:.1f}; last checkpoint {:.1f} s after training\n",
-      times.total_s, times.products_s, times.allocate_s, times.first_state_s, times.load_s, times.restore_s,
-      times.warm_up_s, report.last_checkpoint_s);
-}
-
-}  // namespace
 
 std::string report_json(const TrainReport& report) {
   JsonArray devices, threads;
@@ -260,16 +254,16 @@ std::string report_text(const TrainReport& report) {
   const auto& after = report.seal.after;
   std::string text = fmt::format(
       "steps {}..{} in {:.1f} s (evaluations included): {:.0f} tokens/s, {:.0f} blocks/s, {}, {} steps "
-      "skipped\n"
-      "after set-up: {} arenas, {} pinned pools, {} kernels, {} handles; heap on device threads: {} by us, "
-      "{} "
-      "by the GEMM library{}\n"
-      "devices\n",
+      "skipped\n",
       report.first_step, report.last_step, report.seconds, report.tokens_per_second(),
-      report.blocks_per_second(), report.compute, report.skipped_steps, after[0], after[1], after[2],
-      after[3], report.heap.ours, report.heap.library,
+      report.blocks_per_second(), report.compute, report.skipped_steps);
+  text += set_up_text(report.set_up, report.last_checkpoint_s);
+  text += fmt::format(
+      "after set-up: {} arenas, {} pinned pools, {} kernels, {} handles; heap on device threads: {} by us, "
+      "{} by the GEMM library{}\n"
+      "devices\n",
+      after[0], after[1], after[2], after[3], report.heap.ours, report.heap.library,
       report.heap.watched ? "" : " (not watched in this build)");
-  text.insert(text.find("after set-up: "), set_up_text(report));
   for (const DeviceReport& device : report.devices) text += device_text(device);
   text +=
       fmt::format("host\n{}threads\n",
