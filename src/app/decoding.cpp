@@ -5,8 +5,11 @@
 #include <fmt/core.h>
 
 #include "app/config.h"
+#include "app/config_warnings.h"
+#include "app/machine.h"
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "data/hf_config.h"
 #include "model/target_shape.h"
 #include "train/run_folder.h"
@@ -79,6 +82,9 @@ DecodingModels load_decoding_models(const DecodingArguments& arguments, const De
                         .stop_tokens = read_stop_tokens(paths.target),
                         .device = open_device(DeviceName::parse(arguments.device), arguments.threads, 1),
                         .compute = arguments.compute == "bf16" ? DType::bf16 : DType::float32};
+  const std::string warning =
+      thread_warning("--threads", models.device.name.kind, arguments.threads, this_machine().cores);
+  if (!warning.empty()) log_warning(warning);
   check_drafter_fits(models.drafter.shape, models.target);
   if (models.tokenizer.size() > models.target.vocabulary) {
     throw Error(

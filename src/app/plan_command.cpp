@@ -3,6 +3,7 @@
 
 #include "app/commands.h"
 #include "app/config.h"
+#include "app/config_warnings.h"
 #include "base/error.h"
 #include "model/target.h"
 #include "train/plan.h"
@@ -13,6 +14,7 @@ namespace draftsmith {
 
 int run_plan(const PlanArguments& arguments) {
   RunConfig config = load_config({.path = arguments.config, .overrides = arguments.overrides});
+  warn_of_config(config);
   config.train.compute = resolve_compute(config.train.compute);
   const RunInputs inputs = load_run_inputs(config);
   check_target_weights(config.target, inputs.shapes.target, inputs.shapes.target_layers());

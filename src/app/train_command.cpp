@@ -11,6 +11,7 @@
 
 #include "app/commands.h"
 #include "app/config.h"
+#include "app/config_warnings.h"
 #include "app/resume_check.h"
 #include "app/stop_signals.h"
 #include "base/error.h"
@@ -72,6 +73,7 @@ int run_train(const TrainArguments& arguments) {
   const StopSignals signals("finishing the step");
   RunConfig config = load_config({.path = arguments.config, .overrides = arguments.overrides});
   refuse_moved_run(arguments, config);
+  warn_of_config(config);
   config.train.compute = resolve_compute(config.train.compute);
   const RunInputs inputs = load_run_inputs(config);
   fill_resolved(config, inputs.shapes.drafter);
