@@ -88,12 +88,15 @@ std::string origin_text(const CheckpointFacts& facts) {
   return write_json({json}, JsonLayout::indented);
 }
 
-// Of an export that is whole and says it.
+// Of an export that is whole and says it. Warns of one that is not whole.
 std::optional<ExportOrigin> find_origin(const std::filesystem::path& exported) {
   const std::string path = (exported / "origin.json").string();
-  if (!std::filesystem::exists(path)) return std::nullopt;
+  const bool is_there = std::filesystem::exists(path);
+  if (!is_there && !std::filesystem::exists(exported / kChecksumFile)) return std::nullopt;
   try {
-    verify_snapshot(exported, {.only = {"config.json", "model.safetensors", "origin.json"}});
+    verify_snapshot(exported, {.only = {"config.json", "model.safetensors", "origin.json"},
+                               .advice = "the export is damaged"});
+    if (!is_there) return std::nullopt;  // of an older draftsmith
     const JsonValue json = parse_json(read_text_file(path), path);
     const JsonFields fields(path, "", json);
     ExportOrigin origin{.step = fields.integer("step", {}),

@@ -1,11 +1,14 @@
 #include "train/export_run.h"
 
 #include <filesystem>
+#include <functional>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "data/drafter_folder.h"
 #include "data/file.h"
+#include "data/snapshot.h"
 #include "support/expect_error.h"
 #include "train/tiny_run.h"
 
@@ -165,6 +168,36 @@ TEST_F(ExportOfADamagedBest, ReplacesABetterExportThatIsDamagedTooOrDoesNotSayIt
   DrafterFolder(run_.folder().exported());
   std::filesystem::remove(run_.folder().exported() / "origin.json");
   EXPECT_FALSE(export_run(run_.folder(), "best").kept.has_value());
+}
+
+// What is said when the older export's origin.json cannot be used.
+std::string warning_after(const std::function<void(const std::filesystem::path& exported)>& spoil) {
+  TinyRun run;
+  run.config.train.steps = 1;
+  run.train();
+  spoil(export_run(run.folder(), "best").folder);
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(export_run(run.folder(), "best").kept.has_value());
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(ExportRun, AnOriginThatCannotBeUsedIsNamed) {
+  namespace fs = std::filesystem;
+  EXPECT_EQ(warning_after([](const fs::path&) {}), "");
+  EXPECT_EQ(warning_after([](const fs::path& exported) { fs::remove_all(exported); }), "");
+  for (const auto& [spoil, found] : std::vector<std::pair<void (*)(const fs::path&), const char*>>{
+           {[](const fs::path& exported) { fs::resize_file(exported / "origin.json", 5); },
+            " bytes, found 5; the export is damaged. The older export is replaced\n"},
+           {[](const fs::path& exported) { fs::remove(exported / "origin.json"); },
+            " bytes, found none; the export is damaged. The older export is replaced\n"},
+           {[](const fs::path& exported) {
+              atomic_write_file(exported / kChecksumFile, R"({"files": []})");
+              atomic_write_file(exported / "origin.json", R"({"acceptance": 2})");
+            },
+            "step"}}) {
+    EXPECT_THAT(warning_after(spoil),
+                testing::AllOf(testing::HasSubstr("export/origin.json: "), testing::HasSubstr(found)));
+  }
 }
 
 TEST(ExportRun, FilesOfOthersInTheFolderStay) {
