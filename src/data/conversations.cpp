@@ -13,21 +13,18 @@
 
 #include "base/error.h"
 #include "data/chat.h"
-#include "data/utf8.h"
+#include "data/json_mistake.h"
 
 namespace draftsmith {
 namespace {
 
 using Json = nlohmann::json;
 
-// The parser's own words without the text that it quotes, which may be megabytes and no UTF-8.
-std::string parse_failure(const Json::exception& failure) {
+// Without the place: a line's own line is the first.
+std::string parse_failure(const Json::exception& failure, std::size_t byte, std::size_t size) {
   std::string_view words = failure.what();
   if (const auto begin = words.find("syntax error"); begin != words.npos) words.remove_prefix(begin);
-  words = words.substr(0, words.find("; last read"));
-  std::string text;
-  append_replacing_ill_formed(text, words.substr(0, 200));
-  return text;
+  return json_mistake(words, byte, size);
 }
 
 Json parse_line(const std::string& line) {
@@ -36,9 +33,10 @@ Json parse_line(const std::string& line) {
     if (object.is_object()) return object;
     throw Error(std::string("expected an object, found ") + object.type_name());
   } catch (const Json::parse_error& failure) {
-    throw Error(fmt::format("is not JSON at byte {}: {}", failure.byte, parse_failure(failure)));
+    throw Error(fmt::format("is not JSON at byte {}: {}", failure.byte,
+                            parse_failure(failure, failure.byte, line.size())));
   } catch (const Json::exception& failure) {
-    throw Error("is not JSON: " + parse_failure(failure));
+    throw Error("is not JSON: " + parse_failure(failure, 0, 0));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "data/json_mistake.h"
 
 namespace draftsmith {
 namespace {
@@ -20,7 +21,8 @@ constexpr std::size_t kMaximumDepth = 64;
 // no recursion before it is refused here.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit Builder(const std::string& source) : source_(source) {}
+  // Of a text of `size` bytes.
+  Builder(const std::string& source, std::size_t size) : source_(source), size_(size) {}
 
   JsonValue take() { return std::move(root_); }
 
@@ -51,8 +53,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::json::exception& problem) override {
-    throw Error(
-        fmt::format("{}: expected JSON, found a mistake at byte {}: {}", source_, position, problem.what()));
+    throw Error(fmt::format("{}: expected JSON, found a mistake: {}", source_,
+                            json_mistake(problem.what(), position, size_)));
   }
 
  private:
@@ -88,6 +90,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const std::string& source_;
+  const std::size_t size_;
   std::vector<Level> open_;
   JsonValue root_;
 };
@@ -115,7 +118,7 @@ nlohmann::ordered_json to_library(const JsonValue& value) {
 }  // namespace
 
 JsonValue parse_json(std::string_view text, const std::string& source) {
-  Builder builder(source);
+  Builder builder(source, text.size());
   nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "data/json_mistake.h"
 
 namespace draftsmith {
 namespace {
@@ -25,8 +26,10 @@ Json read_object(const std::filesystem::path& file) {
   try {
     Json document = Json::parse(*text);
     if (document.is_object()) return document;
+  } catch (const Json::parse_error& failure) {
+    throw Error(file.string() + ": is not JSON: " + json_mistake(failure.what(), failure.byte, text->size()));
   } catch (const Json::exception& failure) {
-    throw Error(file.string() + ": is not JSON: " + failure.what());
+    throw Error(file.string() + ": is not JSON: " + json_mistake(failure.what(), 0, 0));
   }
   throw Error(file.string() + ": an object is expected");
 }

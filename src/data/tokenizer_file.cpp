@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "data/json_mistake.h"
 
 namespace draftsmith {
 namespace {
@@ -244,8 +245,11 @@ Json parse(const std::filesystem::path& file) {
     Json document = Json::parse(stream, bound_nesting);
     if (document.is_object()) return document;
     throw Error(file.string() + ": holds " + shown(document) + "; an object is expected");
+  } catch (const Json::parse_error& failure) {
+    const std::string mistake = json_mistake(failure.what(), failure.byte, std::filesystem::file_size(file));
+    throw Error(file.string() + ": is not JSON: " + mistake);
   } catch (const Json::exception& failure) {
-    throw Error(file.string() + ": is not JSON: " + failure.what());
+    throw Error(file.string() + ": is not JSON: " + json_mistake(failure.what(), 0, 0));
   }
 }
 

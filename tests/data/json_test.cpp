@@ -23,7 +23,7 @@ TEST(Json, KeepsWholeNumbersApartFromOthers) {
 }
 
 TEST(Json, RefusesMistakesByTheirPlace) {
-  expect_error([] { parse_json("{\"a\": 1,}", "case"); }, {"case", "expected JSON", "byte 9"});
+  expect_error([] { parse_json("{\"a\": 1,}", "case"); }, {"case", "expected JSON", "line 1, column 9"});
   expect_error([] { parse_json("", "case"); }, {"case", "expected JSON"});
   expect_error([] { parse_json("[NaN]", "case"); }, {"case", "expected JSON"});
   expect_error([] { parse_json("[1e999]", "case"); }, {"case", "expected JSON"});
