@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/file.h"
+#include "data/folder_lock.h"
 #include "data/json_fields.h"
 #include "data/safetensors.h"
 #include "data/safetensors_writer.h"
@@ -258,6 +259,8 @@ double best_acceptance(const RunFolder& folder, const std::optional<CorpusIdenti
 }
 
 void prune_checkpoints(const RunFolder& folder, std::int64_t keep) {
+  const auto lock = FolderLock::if_free(folder.checkpoints());
+  if (!lock) return;  // the next checkpoint prunes
   const std::vector<CheckpointFolder> all = list_checkpoints(folder);
   const auto best = best_checkpoint(folder);
   for (std::int64_t i = 0; i + keep < std::ssize(all); ++i) {

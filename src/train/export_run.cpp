@@ -116,6 +116,7 @@ ExportedRun export_run(const RunFolder& folder, const std::string& which) {
   // A run that goes on has the lock: its drafter is exported beside it, and leftovers wait.
   const auto lock = FolderLock::if_free(folder.path);
   if (lock) remove_leftovers(folder);
+  const auto exporting = FolderLock::wait(folder.checkpoints());
   const CheckpointFolder checkpoint = choose(folder, which);
   verify_snapshot(checkpoint.path);
   const CheckpointFacts facts = read_checkpoint_facts(checkpoint.path);

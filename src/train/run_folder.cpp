@@ -90,8 +90,12 @@ void empty_run_folder(const RunFolder& folder) {
 }
 
 void remove_leftovers(const RunFolder& folder) {
-  remove_stale_temporaries(folder.path);
-  if (fs::is_directory(folder.checkpoints())) remove_stale_temporaries(folder.checkpoints());
+  if (!fs::is_directory(folder.checkpoints())) {
+    remove_stale_temporaries(folder.path);
+  } else if (const auto lock = FolderLock::if_free(folder.checkpoints())) {
+    remove_stale_temporaries(folder.path);
+    remove_stale_temporaries(folder.checkpoints());
+  }
 }
 
 std::vector<CheckpointFolder> list_checkpoints(const RunFolder& folder) {

@@ -4,6 +4,7 @@
 //   metrics.jsonl  one line a step and an evaluation (metrics/log_file.h)
 //   report.json    of the last part of the run that ended
 //   checkpoints/step-00000100/   (train/checkpoint.h)
+//   checkpoints/.lock            held by who exports from a checkpoint or removes one (data/folder_lock.h)
 //   export/        the drafter for serving
 #pragma once
 
@@ -45,8 +46,8 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing);
 // else stays, in export/ too.
 void empty_run_folder(const RunFolder& folder);
 
-// Removes what killed processes left under temporary names in the folder and among its checkpoints. The caller holds
-// the lock, so that nobody is still writing them.
+// Removes what killed processes left under temporary names in the folder and among its checkpoints; nothing while an
+// export, which may have begun beside an earlier run, is still writing. The caller holds the folder's lock.
 void remove_leftovers(const RunFolder& folder);
 
 struct CheckpointFolder {

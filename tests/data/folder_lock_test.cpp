@@ -1,6 +1,9 @@
 #include "data/folder_lock.h"
 
+#include <chrono>
+#include <future>
 #include <optional>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -26,6 +29,18 @@ TEST(FolderLock, IsTakenIfFreeAndElseNot) {
   const auto first = FolderLock::if_free(folder.path());
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(FolderLock::if_free(folder.path()), nullptr);
+}
+
+TEST(FolderLock, IsWaitedForAndSaysForWhom) {
+  const TemporaryFolder folder;
+  auto first = FolderLock::if_free(folder.path());
+  testing::internal::CaptureStderr();
+  auto second = std::async(std::launch::async, [&] { return FolderLock::wait(folder.path()); });
+  EXPECT_EQ(second.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  first.reset();
+  EXPECT_NE(second.get(), nullptr);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("waiting for process " + std::to_string(::getpid())),
+            std::string::npos);
 }
 
 TEST(FolderLock, EndsWithTheProcessThatHadIt) {

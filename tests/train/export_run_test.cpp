@@ -1,13 +1,16 @@
 #include "train/export_run.h"
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
+#include <future>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "data/drafter_folder.h"
 #include "data/file.h"
+#include "data/folder_lock.h"
 #include "data/snapshot.h"
 #include "support/expect_error.h"
 #include "train/tiny_run.h"
@@ -198,6 +201,28 @@ TEST(ExportRun, AnOriginThatCannotBeUsedIsNamed) {
     EXPECT_THAT(warning_after(spoil),
                 testing::AllOf(testing::HasSubstr("export/origin.json: "), testing::HasSubstr(found)));
   }
+}
+
+// An export beside a run has not its lock, so another keeps what is read and what is written from being removed.
+TEST(ExportRun, NothingIsRemovedUnderAnExport) {
+  TinyRun run;
+  train_and_keep(run);
+  const RunFolder folder = run.folder();
+  const std::filesystem::path written = folder.path / (std::string(kTemporaryPrefix) + "export");
+  std::filesystem::create_directory(written);
+  auto exporting = FolderLock::wait(folder.checkpoints());
+  prune_checkpoints(folder, 1);
+  run.train(ExistingFolder::resume);
+  EXPECT_EQ(list_checkpoints(folder).size(), 4u);
+  EXPECT_TRUE(std::filesystem::exists(written));
+  auto second = std::async(std::launch::async, [&] { return export_run(folder, "1"); });
+  EXPECT_EQ(second.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  exporting.reset();
+  EXPECT_EQ(second.get().checkpoint.step, 1);
+  prune_checkpoints(folder, 1);
+  EXPECT_LE(list_checkpoints(folder).size(), 2u);  // the newest, and the best
+  run.train(ExistingFolder::resume);
+  EXPECT_FALSE(std::filesystem::exists(written));
 }
 
 TEST(ExportRun, FilesOfOthersInTheFolderStay) {
