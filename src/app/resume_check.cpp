@@ -31,6 +31,7 @@ constexpr std::string_view kFree[] = {"output",
                                       "devices.drafters",
                                       "devices.queue.slots",
                                       "devices.queue.path",
+                                      "devices.tuning",
                                       "devices.memory_gib",
                                       "devices.threads",
                                       "devices.watchdog_s"};
