@@ -35,7 +35,7 @@ struct DeviceTraits {
 // Which implementation of attention launches take. One that is asked for by name is taken or refused.
 enum class AttentionChoice { automatic, hopper, portable, plain };
 
-// How long choices of kernels are measured: quick, milliseconds each; thorough, a second each, under a step's load.
+// How long choices of kernels are measured: quick, milliseconds each; thorough, a second or two, under a step's load.
 enum class Tuning { quick, thorough };
 
 struct Device {

@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "base/log.h"
 #include "device/memory.h"
 #include "device/stream.h"
 #include "kernels/cuda/library_product.h"
@@ -153,7 +154,7 @@ std::vector<Measured> measure_single_runs(Trial& trial, const std::vector<Algori
   return candidates;
 }
 
-// Those that are about as fast as the fastest again, under a load like a step's. A second or less a product.
+// Those that are about as fast as the fastest again, under a load like a step's. A second or two a product.
 void measure_sustained(Trial& trial, std::vector<Measured>& candidates) {
   std::size_t near = 0;
   const std::span<Measured> most = first(candidates, kMostSustained);
@@ -167,7 +168,10 @@ void measure_sustained(Trial& trial, std::vector<Measured>& candidates) {
 Algorithm choose_algorithm(const Device& device, const MatmulShape& shape, const LibraryProduct& product) {
   Trial trial(device, shape, product);
   std::vector<Measured> candidates = measure_single_runs(trial, product.propose());
-  if (device.tuning == Tuning::thorough) measure_sustained(trial, candidates);
+  if (device.tuning == Tuning::thorough) {
+    log_info(fmt::format("{} measures {} under load, a second or two", device.name.text(), shape.text()));
+    measure_sustained(trial, candidates);
+  }
   for (const Measured& one : candidates) {
     if (trial.repeats(one.algorithm)) return one.algorithm;
   }
