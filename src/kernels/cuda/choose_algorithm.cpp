@@ -26,8 +26,8 @@ constexpr int kLargeRounds = 1;
 // An algorithm's kernel is loaded by a product of this depth, so that its first measurement does not count the loading.
 constexpr std::int64_t kShallowDepth = 256;
 
-// Thorough: a run after another for so long, uncounted and counted. Within a training step a card is at its power limit,
-// and takes some tens of milliseconds to set its clock by what a kernel draws; single launches rank by speed alone.
+// Thorough: a run after another for so long, uncounted and counted. Within a step a card is at its power limit, and takes
+// some tens of milliseconds to set its clock by what a kernel draws; single launches rank by speed alone.
 constexpr double kSustainedMs = 70;
 constexpr double kSustainedWithin = 1.12;  // of the fastest by single launches
 constexpr std::size_t kMostSustained = 8;
