@@ -2,8 +2,7 @@
 # Times one GPU's work at the shapes of Qwen3-8B's drafter beside the PyTorch reference, each pair on the same card one after
 # the other: the drafter's step at four sizes, warm-up, peak memory, the target's prefill, attention alone. About nine
 # minutes with all PARTs; needs PyTorch, and the programs draftsmith, step_bench and attention_bench built.
-#   bench/gpu_bench.sh BUILD-FOLDER OUTPUT-FOLDER [PART…]      parts: b2 b4 b1 prefill attention; thorough (two minutes):
-#                                                              B2 and B4 again, with products tuned thoroughly
+#   bench/gpu_bench.sh BUILD-FOLDER OUTPUT-FOLDER [PART…]      parts: b2 b4 b1 prefill attention
 # Leaves OUTPUT-FOLDER/step.jsonl, attention.jsonl and everything printed in log.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -22,13 +21,8 @@ ours() {
   "$build"/bench/step_bench --device cuda:0 --shape qwen3-8b --torch "$output/torch.txt" --json "$output/step.jsonl" \
     --tuning-folder "$tuning" --commit "$commit" "$@"
 }
-step() {  # step DOCUMENTS LENGTH ANCHORS RUNS [OPTION…]
-  ours --work drafter --chunk-rows 1920 --documents "$1" --length "$2" --anchors "$3" --runs "$4" "${@:5}"
-}
-quick_and_thorough() {  # DOCUMENTS LENGTH ANCHORS RUNS: by quick choices, and by thorough ones, whose folder is their own
-  step "$@" --no-breakdown
-  local tuning=$tuning/thorough
-  step "$@" --no-breakdown --tuning thorough
+step() {  # step DOCUMENTS LENGTH ANCHORS RUNS
+  ours --work drafter --chunk-rows 1920 --documents "$1" --length "$2" --anchors "$3" --runs "$4"
 }
 attention() {  # attention SEQUENCE ANCHORS, the two in turns
   for _ in 1 2; do
@@ -51,9 +45,8 @@ for part in "${parts[@]}"; do
     b4) torch bench && torch bench --optimizer && step 4 3072 512 8 ;;
     b1) torch bench --batch 1 --seq 32768 && step 1 32768 512 10 ;;
     prefill) torch prefill && ours --work prefill --runs 8 ;;
-    thorough) for size in "2 768 256 16" "2 768 256 16" "4 3072 512 8"; do quick_and_thorough $size; done ;;
     attention) attention 3072 512 && attention 16384 512 ;;
-    *) echo "there is no part $part: b2 b4 b1 prefill attention thorough"; exit 2 ;;
+    *) echo "there is no part $part: b2 b4 b1 prefill attention"; exit 2 ;;
   esac
 done
 echo "== done after $SECONDS s"

@@ -67,10 +67,9 @@ class Yardstick {
 // "B4 S3072 N512", and what else differs from the reference implementation's step.
 std::string text_of(const Measurement& m) {
   const Documents& documents = m.workload.documents;
-  return fmt::format("B{} S{} N{}, {}chunks of {}{}", documents.count, documents.length, documents.anchors,
+  return fmt::format("B{} S{} N{}, {}chunks of {}", documents.count, documents.length, documents.anchors,
                      m.options.mask == MaskKind::chat ? "chat, " : "",
-                     m.workload.shapes.budget.loss_chunk_rows,
-                     m.options.tuning == Tuning::thorough ? ", tuned thoroughly" : "");
+                     m.workload.shapes.budget.loss_chunk_rows);
 }
 
 double tflops(double flops, double ms) { return flops / ms * 1e-9; }

@@ -15,7 +15,6 @@ const std::map<std::string, Work> kWorks = {{"drafter", Work::drafter},
                                             {"decode", Work::decode},
                                             {"demo-memory", Work::demo_memory}};
 const std::map<std::string, MaskKind> kMasks = {{"all", MaskKind::all}, {"chat", MaskKind::chat}};
-const std::map<std::string, Tuning> kTunings = {{"quick", Tuning::quick}, {"thorough", Tuning::thorough}};
 
 std::string joined(int argc, char** argv) {
   std::string text = "step_bench";
@@ -44,8 +43,6 @@ std::optional<Options> parse_options(int argc, char** argv) {
   app.add_option("--runs", options.runs, "medians of so many")->check(CLI::Range(1, 1000));
   app.add_flag("--breakdown,!--no-breakdown", options.breakdown, "the time by kind of operation");
   app.add_option("--tuning-folder", options.tuning_folder, "where choices of products are kept");
-  app.add_option("--tuning", options.tuning, "quick or thorough")
-      ->transform(CLI::CheckedTransformer(kTunings));
   app.add_option("--json", options.json, "append result lines to this file");
   app.add_option("--torch", options.torch, "lines printed by bench/reference/dflash_torch.py");
   app.add_option("--program", options.program, "draftsmith itself, for demo-memory");

@@ -27,8 +27,7 @@ struct Options {
   int runs = 9;  // medians of so many
   bool breakdown = true;
   std::string tuning_folder;  // where choices of products are kept; empty: nowhere
-  Tuning tuning = Tuning::quick;
-  std::string json;     // a file that result lines are appended to; empty: none
+  std::string json;           // a file that result lines are appended to; empty: none
   std::string torch;    // lines that bench/reference/dflash_torch.py printed, to compare with; empty: none
   std::string program;  // draftsmith itself, for demo_memory
   std::string commit = "unknown";

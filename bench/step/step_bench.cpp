@@ -37,7 +37,6 @@ int run(int argc, char** argv) {
   if (!options) return 0;
   Device device = open_device(options->device, options->threads, 1);
   device.tuning_folder = options->tuning_folder;
-  device.tuning = options->tuning;
   attach_thread(device);
   const bool gpu = device.name.kind == DeviceKind::cuda;
   const Workload workload = make_workload(*options);

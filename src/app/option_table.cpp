@@ -250,10 +250,6 @@ std::vector<Option> device_options() {
       declare(
           "devices.attention", "implementation of attention on GPUs; auto: the fastest for each shape",
           [](auto& run) -> auto& { return run.devices.attention; }),
-      declare(
-          "devices.tuning",
-          "how long products on GPUs are measured, once: seconds, or a minute for steps 1-2 % faster",
-          [](auto& run) -> auto& { return run.devices.tuning; }),
       real(
           "devices.memory_gib", above_zero(1e6),
           "most memory of each device that the run may take, in GiB; auto: what is available",

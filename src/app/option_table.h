@@ -32,10 +32,6 @@ struct ChoiceNames<AttentionChoice> {
   static constexpr std::array<std::string_view, 4> kNames{"auto", "hopper", "portable", "plain"};
 };
 template <>
-struct ChoiceNames<Tuning> {
-  static constexpr std::array<std::string_view, 2> kNames{"quick", "thorough"};
-};
-template <>
 struct ChoiceNames<LossKind> {
   static constexpr std::array<std::string_view, 2> kNames{"dflash", "dpace"};
 };

@@ -31,7 +31,6 @@ constexpr std::string_view kFree[] = {"output",
                                       "devices.drafters",
                                       "devices.queue.slots",
                                       "devices.queue.path",
-                                      "devices.tuning",
                                       "devices.memory_gib",
                                       "devices.threads",
                                       "devices.watchdog_s"};

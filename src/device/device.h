@@ -35,9 +35,6 @@ struct DeviceTraits {
 // Which implementation of attention launches take. One that is asked for by name is taken or refused.
 enum class AttentionChoice { automatic, hopper, portable, plain };
 
-// How long choices of kernels are measured: quick, milliseconds each; thorough, a second or two, under a step's load.
-enum class Tuning { quick, thorough };
-
 struct Device {
   DeviceName name;
   // About as many scalar operations as a launch must have before it is split: some ten microseconds, what waking the
@@ -46,7 +43,6 @@ struct Device {
   int threads = 1;  // CPU workers a launch is split over; part of what fixes the bits of a run
   DeviceTraits traits;
   AttentionChoice attention = AttentionChoice::automatic;
-  Tuning tuning = Tuning::quick;
   std::int64_t memory_limit_bytes = 0;  // the most that a run may take of it; 0: what is free
   std::string tuning_folder;            // where measured choices of kernels are kept; empty: nowhere
 };

@@ -28,9 +28,21 @@ std::string line_of(const std::string& product, const std::string& choice) {
   return fields + fmt::format("\t{:08x}", checksum(fields));
 }
 
-std::optional<std::string> find_in(const std::filesystem::path& path, const std::string& product) {
+}  // namespace
+
+TuningCache::TuningCache(const Device& device, const DeviceFacts& facts) {
+  if (device.tuning_folder.empty()) return;
+  std::string name = "products";
+  for (const auto& fact : facts) name += "-" + fact.second;
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0 && c != '-'; }, '_');
+  file_ = std::filesystem::path(device.tuning_folder) / (name + ".txt");
+}
+
+std::optional<std::string> TuningCache::find(const std::string& product) const {
+  if (file_.empty()) return std::nullopt;
   const std::string begin = product + "\t";
-  std::ifstream file(path);
+  std::ifstream file(file_);
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with(begin)) continue;
     const std::size_t end = line.rfind('\t');
@@ -39,26 +51,6 @@ std::optional<std::string> find_in(const std::filesystem::path& path, const std:
     if (line == line_of(product, choice)) return choice;
   }
   return std::nullopt;
-}
-
-}  // namespace
-
-TuningCache::TuningCache(const Device& device, const DeviceFacts& facts) {
-  if (device.tuning_folder.empty()) return;
-  const auto file_of = [&](std::string name) {
-    for (const auto& fact : facts) name += "-" + fact.second;
-    std::replace_if(
-        name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0 && c != '-'; }, '_');
-    return std::filesystem::path(device.tuning_folder) / (name + ".txt");
-  };
-  thorough_file_ = file_of("products-thorough");
-  file_ = device.tuning == Tuning::thorough ? thorough_file_ : file_of("products");
-}
-
-std::optional<std::string> TuningCache::find(const std::string& product) const {
-  if (file_.empty()) return std::nullopt;
-  auto found = find_in(thorough_file_, product);
-  return found || file_ == thorough_file_ ? found : find_in(file_, product);
 }
 
 void TuningCache::keep(const std::string& product, const std::string& choice) const {

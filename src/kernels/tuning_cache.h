@@ -1,9 +1,9 @@
-// Choices that were made by measuring, kept in files so that the next run need not measure: in Device::tuning_folder one
-// for each kind of device and Device::tuning. Those measured thoroughly serve quick tuning too, and come first. Several processes may use it at once: a choice is one line,
+// Choices that were made by measuring, kept in a file so that the next run need not measure: one file in
+// Device::tuning_folder for each kind of device. Several processes may use it at once: a choice is one line,
 // appended by one write, and the first whole line of a product counts. A file that is absent, damaged or
 // unwritable only costs measuring again.
 //
-// Format of `products-<values of the facts>.txt` and `products-thorough-<values of the facts>.txt`, a line a product, fields separated by tabs:
+// Format of `products-<values of the facts>.txt`, a line a product, fields separated by tabs:
 //   product      MatmulShape::key()
 //   choice       PreparedMatmul::choice
 //   check        CRC-32 (reflected, 0xEDB88320) of what comes before its tab, 8 hexadecimal digits
@@ -25,11 +25,11 @@ class TuningCache {
   std::optional<std::string> find(const std::string& product) const;
   void keep(const std::string& product, const std::string& choice) const;
 
-  // What choices are added to; empty: nothing is kept.
+  // Empty: nothing is kept.
   const std::filesystem::path& file() const { return file_; }
 
  private:
-  std::filesystem::path file_, thorough_file_;
+  std::filesystem::path file_;
 };
 
 }  // namespace draftsmith

@@ -119,7 +119,6 @@ std::vector<DeviceAssignment> assign_devices(const DevicesConfig& config) {
                                              static_cast<int>(named.size())),
                        .roles = one.roles});
     devices.back().device.attention = config.attention;
-    devices.back().device.tuning = config.tuning;
     devices.back().device.memory_limit_bytes =
         static_cast<std::int64_t>(config.memory_gib.value_or(0) * (std::int64_t{1} << 30));
   }

@@ -133,7 +133,6 @@ struct DevicesConfig {
   std::vector<std::string> drafters = {"cpu:1"};  // a name in both lists: one device, one thread, both roles
   QueueConfig queue;
   AttentionChoice attention = AttentionChoice::automatic;
-  Tuning tuning = Tuning::quick;
   std::optional<double> memory_gib;     // the most a run takes of each device; all that is available
   std::optional<std::int64_t> threads;  // of each logical CPU device; the cores shared out evenly
   std::optional<double> watchdog_s;     // a run in which nobody goes on for so long ends (train/watchdog.h)

@@ -20,10 +20,8 @@ const DeviceFacts kFacts = {{"card", "Card 3/X"}, {"driver", "13.0"}};
 
 class TuningCacheTest : public testing::Test {
  protected:
-  TuningCache cache_in(const std::filesystem::path& tuning, const DeviceFacts& facts = kFacts,
-                       Tuning how = Tuning::quick) const {
+  TuningCache cache_in(const std::filesystem::path& tuning, const DeviceFacts& facts = kFacts) const {
     Device device;
-    device.tuning = how;
     device.tuning_folder = tuning.string();
     return TuningCache(device, facts);
   }
@@ -48,20 +46,6 @@ TEST_F(TuningCacheTest, AnotherDeviceHasAnotherFile) {
     EXPECT_EQ(cache_in(folder_.path() / "new" / "folder", other).find("nt"), std::nullopt);
   }
   EXPECT_EQ(cache().file().filename(), "products-Card_3_X-13_0.txt");
-}
-
-TEST_F(TuningCacheTest, ChoicesMeasuredThoroughlyServeBothButQuickOnesOnlyQuickTuning) {
-  const TuningCache quick = cache_in(folder_.path());
-  const TuningCache thorough = cache_in(folder_.path(), kFacts, Tuning::thorough);
-  quick.keep("nt 1", "quick");
-  EXPECT_EQ(thorough.find("nt 1"), std::nullopt);
-  thorough.keep("nt 1", "thorough");
-  thorough.keep("nt 2", "thorough");
-  for (const TuningCache& cache : {quick, thorough}) {
-    EXPECT_EQ(cache.find("nt 1"), "thorough");
-    EXPECT_EQ(cache.find("nt 2"), "thorough");
-  }
-  EXPECT_EQ(thorough.file().filename(), "products-thorough-Card_3_X-13_0.txt");
 }
 
 TEST_F(TuningCacheTest, DamagedLinesArePassedOver) {

@@ -77,12 +77,6 @@ TEST(AssignDevices, ANameInBothListsIsOneDeviceWithBothRoles) {
   EXPECT_FALSE(devices[2].roles.makes(3));
 }
 
-TEST(AssignDevices, EveryDeviceTunesAsAsked) {
-  for (const auto& one : assign_devices({.drafters = {"cpu:0", "cpu:1"}, .tuning = Tuning::thorough})) {
-    EXPECT_EQ(one.device.tuning, Tuning::thorough) << one.device.name.text();
-  }
-}
-
 TEST(Plan, CountsExactlyWhatTheRunAllocates) {
   TinyRun run;
   run.config.devices.drafters = {"cpu:0", "cpu:1"};
