@@ -7,7 +7,6 @@
 
 #include <fmt/core.h>
 
-#include "base/log.h"
 #include "device/memory.h"
 #include "device/stream.h"
 #include "kernels/cuda/library_product.h"
@@ -25,13 +24,6 @@ constexpr std::size_t kLargeCandidates = 10;
 constexpr int kLargeRounds = 1;
 // An algorithm's kernel is loaded by a product of this depth, so that its first measurement does not count the loading.
 constexpr std::int64_t kShallowDepth = 256;
-
-// Thorough: a run after another for so long, uncounted and counted. Within a step a card is at its power limit, and takes
-// some tens of milliseconds to set its clock by what a kernel draws; single launches rank by speed alone.
-constexpr double kSustainedMs = 70;
-constexpr double kSustainedWithin = 1.12;  // of the fastest by single launches
-constexpr std::size_t kMostSustained = 8;
-constexpr double kShortestMs = 0.01;  // what a launch takes on the host
 
 std::int64_t bytes_of(DType type) { return type == DType::bf16 ? 2 : 4; }
 
@@ -87,22 +79,12 @@ class Trial {
     return found[0] == found[1];
   }
 
-  // Milliseconds of a run, the mean of `runs` one after another.
-  double time_ms(const Algorithm& algorithm, int runs = 1) {
+  double time_ms(const Algorithm& algorithm) {
     begin_.record(stream_);
-    for (int run = 0; run < runs; ++run) {
-      check(product_.run(stream_, operands(), algorithm), "measuring a product");
-    }
+    check(product_.run(stream_, operands(), algorithm), "measuring a product");
     end_.record(stream_);
     end_.synchronize();
-    return Event::elapsed_ms(begin_, end_) / runs;
-  }
-
-  // The same after as long a time of runs that do not count. `once_ms`: about how long one takes.
-  double sustained_ms(const Algorithm& algorithm, double once_ms) {
-    const int runs = 1 + static_cast<int>(kSustainedMs / std::max(once_ms, kShortestMs));
-    time_ms(algorithm, runs);
-    return time_ms(algorithm, runs);
+    return Event::elapsed_ms(begin_, end_);
   }
 
  private:
@@ -131,12 +113,8 @@ void sort(std::span<Measured> measured) {
                    [](const Measured& a, const Measured& b) { return a.ms < b.ms; });
 }
 
-std::span<Measured> first(std::vector<Measured>& all, std::size_t most) {
-  return std::span(all).first(std::min(most, all.size()));
-}
-
-// Every candidate once, the fastest few again: the fastest first. Some milliseconds a candidate and less.
-std::vector<Measured> measure_single_runs(Trial& trial, const std::vector<Algorithm>& proposals) {
+// Every candidate once, the fastest few again: the fastest first.
+std::vector<Measured> measure(Trial& trial, const std::vector<Algorithm>& proposals) {
   std::vector<Measured> candidates;
   double fastest = std::numeric_limits<double>::infinity();
   for (const Algorithm& algorithm : proposals) {
@@ -146,7 +124,7 @@ std::vector<Measured> measure_single_runs(Trial& trial, const std::vector<Algori
     fastest = std::min(fastest, candidates.back().ms);
   }
   sort(candidates);
-  const std::span<Measured> finalists = first(candidates, kFinalists);
+  const auto finalists = std::span(candidates).first(std::min(kFinalists, candidates.size()));
   for (int round = 0; round < (fastest < kLargeMs ? kFinalRounds : kLargeRounds); ++round) {
     for (Measured& one : finalists) one.ms = std::min(one.ms, trial.time_ms(one.algorithm));
   }
@@ -154,25 +132,11 @@ std::vector<Measured> measure_single_runs(Trial& trial, const std::vector<Algori
   return candidates;
 }
 
-// Those that are about as fast as the fastest again, under a load like a step's. A second or two a product.
-void measure_sustained(Trial& trial, std::vector<Measured>& candidates) {
-  std::size_t near = 0;
-  const std::span<Measured> most = first(candidates, kMostSustained);
-  while (near < most.size() && most[near].ms <= kSustainedWithin * most.front().ms) ++near;
-  for (Measured& one : most.first(near)) one.ms = trial.sustained_ms(one.algorithm, one.ms);
-  sort(most.first(near));
-}
-
 }  // namespace
 
 Algorithm choose_algorithm(const Device& device, const MatmulShape& shape, const LibraryProduct& product) {
   Trial trial(device, shape, product);
-  std::vector<Measured> candidates = measure_single_runs(trial, product.propose());
-  if (device.tuning == Tuning::thorough) {
-    log_info(fmt::format("{} measures {} under load, a second or two", device.name.text(), shape.text()));
-    measure_sustained(trial, candidates);
-  }
-  for (const Measured& one : candidates) {
+  for (const Measured& one : measure(trial, product.propose())) {
     if (trial.repeats(one.algorithm)) return one.algorithm;
   }
   throw Error(fmt::format("cuBLASLt offers no algorithm for the product {} that gives the same bits twice",
