@@ -8,7 +8,6 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "device/cpu/parallel.h"
 #include "device/cuda/driver.h"
 #include "device/seal.h"
@@ -58,7 +57,6 @@ Device open_device(DeviceName name, int threads, int sharers) {
 }
 
 void attach_thread(const Device& device) {
-  set_log_device(device.name.text());
   if (device.name.kind == DeviceKind::cuda) {
     cuda::attach(device.name.index);
   } else {

@@ -9,6 +9,7 @@
 
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "device/memory.h"
 #include "train/initial_state.h"
 #include "train/watchdog.h"
@@ -298,6 +299,7 @@ void Pipeline<T>::watch(Crew& crew, const StepLeader& leader) {
 template <typename T>
 void Pipeline<T>::run_device(DeviceThread<T>& device, const PipelineLinks& links) {
   attach_thread(device.device());
+  set_log_device(device.device().name.text());
   if (!device.exchange_nothing(links.collective) || !gate_.arrive()) return;
   device.run(links);
 }

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "base/log.h"
 #include "base/random.h"
 #include "support/expect_error.h"
 #include "train/tiny_run.h"
@@ -36,6 +38,18 @@ TEST(Pipeline, LossFallsOnWhatCanBeLearned) {
   const auto steps = run.steps();
   ASSERT_EQ(steps.size(), 60u);
   EXPECT_LT(steps.back().loss, 0.7 * steps.front().loss);
+}
+
+// The main thread sets every device up, and later warns of exports and checkpoints.
+TEST(Pipeline, LinesOfTheMainThreadNameNoDeviceAfterARun) {
+  TinyRun run;
+  run.config.train.steps = 1;
+  run.train();
+  std::string line;
+  set_log_sink([&](std::string_view text) { line = text; });
+  log_warning("of the run");
+  set_log_sink({});
+  EXPECT_EQ(line, "draftsmith: warning: of the run");
 }
 
 TEST(Pipeline, NothingIsSetUpAndNoHeapIsTakenAfterTheSeal) {
