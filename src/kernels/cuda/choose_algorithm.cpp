@@ -1,5 +1,5 @@
-// Which algorithm of cuBLASLt makes a product: the fastest of those it proposes, by measuring. An algorithm whose bits
-// differ between two runs is left out, whatever the reason.
+#include "kernels/cuda/choose_algorithm.h"
+
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -9,7 +9,6 @@
 
 #include "device/memory.h"
 #include "device/stream.h"
-#include "kernels/cuda/library_product.h"
 #include "kernels/cuda/tuning.h"
 
 namespace draftsmith::cuda {

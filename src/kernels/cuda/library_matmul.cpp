@@ -4,6 +4,7 @@
 #include "base/arithmetic.h"
 #include "base/heap.h"
 #include "device/cuda/handle.h"
+#include "kernels/cuda/choose_algorithm.h"
 #include "kernels/cuda/library_product.h"
 #include "kernels/tuning_cache.h"
 

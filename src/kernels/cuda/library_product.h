@@ -36,8 +36,4 @@ class LibraryProduct {
   bool bias_;
 };
 
-// The fastest of the proposed algorithms whose bits repeat, found by measuring. Allocates operands and
-// frees them; blocks. Throws Error when there is none.
-Algorithm choose_algorithm(const Device& device, const MatmulShape& shape, const LibraryProduct& product);
-
 }  // namespace draftsmith::cuda
