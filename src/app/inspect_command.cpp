@@ -63,7 +63,8 @@ std::string evaluation_text(const CheckpointFacts& facts) {
 }
 
 void inspect_checkpoint(const fs::path& folder) {
-  verify_snapshot(folder);
+  if (const auto gap = gap_in_snapshot(folder)) throw Error(*gap + "; use another checkpoint");
+  verify_snapshot(folder);  // contents too
   const CheckpointFacts facts = read_checkpoint_facts(folder);
   fmt::print(
       "checkpoint after step {}: {} updates, {} skipped, epoch {}, document {} of {}, {:.0f} s of training; "
@@ -84,6 +85,7 @@ void inspect_run(const RunFolder& run) {
                evaluation_text(read_checkpoint_facts(checkpoint.path)),
                best && best->step == checkpoint.step ? "; the best" : "");
   }
+  for (const std::string& gap : gaps_in_checkpoints(run)) fmt::print("  not complete: {}\n", gap);
   fmt::print("{}\n", fs::exists(run.exported() / "config.json") ? "exported to " + run.exported().string()
                                                                 : std::string("not exported yet"));
 }
@@ -109,7 +111,8 @@ void inspect_model(const fs::path& folder) {
 }
 
 void inspect_folder(const fs::path& folder) {
-  if (fs::exists(folder / kChecksumFile) && fs::exists(folder / "drafter.json"))
+  // Also of a checkpoint that lacks one of them, to say which.
+  if (fs::exists(folder / "state.json") || fs::exists(folder / "drafter.json"))
     return inspect_checkpoint(folder);
   const RunFolder run{folder};
   if (fs::exists(run.config()) && fs::is_directory(run.checkpoints())) return inspect_run(run);

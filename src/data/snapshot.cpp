@@ -44,10 +44,8 @@ std::string write_list(const std::vector<ListedFile>& files) {
 std::vector<ListedFile> read_list(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kChecksumFile;
   if (!std::filesystem::exists(path))
-    throw Error(
-        fmt::format("{}: expected a complete snapshot with {}, found no such file; "
-                    "use another checkpoint",
-                    folder.string(), kChecksumFile));
+    throw Error(fmt::format("{}: expected a complete snapshot with {}, found no such file", folder.string(),
+                            kChecksumFile));
   const std::string source = path.string();
   const JsonValue document = parse_json(read_text_file(path), source);
   std::vector<ListedFile> files;

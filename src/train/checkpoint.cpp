@@ -258,14 +258,16 @@ double best_acceptance(const RunFolder& folder, const std::optional<CorpusIdenti
   return best ? best->facts.evaluation->acceptance : 0;
 }
 
-void prune_checkpoints(const RunFolder& folder, std::int64_t keep) {
-  const auto lock = FolderLock::if_free(folder.checkpoints());
-  if (!lock) return;  // the next checkpoint prunes
+bool prune_checkpoints(const RunFolder& folder, std::int64_t keep, WhileExported while_exported) {
+  const auto lock = while_exported == WhileExported::wait ? FolderLock::wait(folder.checkpoints())
+                                                          : FolderLock::if_free(folder.checkpoints());
+  if (!lock) return false;
   const std::vector<CheckpointFolder> all = list_checkpoints(folder);
   const auto best = best_checkpoint(folder);
   for (std::int64_t i = 0; i + keep < std::ssize(all); ++i) {
     if (!best || best->step != all[i].step) remove_checkpoint(all[i]);
   }
+  return true;
 }
 
 }  // namespace draftsmith

@@ -82,7 +82,10 @@ std::optional<CheckpointFolder> best_checkpoint(const RunFolder& folder);
 // The highest acceptance that was measured on `evaluated_on`; 0 when none was.
 double best_acceptance(const RunFolder& folder, const std::optional<CorpusIdentity>& evaluated_on);
 
-// Keeps the newest `keep` and the best, removes the others; none while an export reads them.
-void prune_checkpoints(const RunFolder& folder, std::int64_t keep);
+// Keeps the newest `keep` and the best, removes the others. While an export reads them: removes none and returns false,
+// or waits for its end.
+enum class WhileExported { skip, wait };
+bool prune_checkpoints(const RunFolder& folder, std::int64_t keep,
+                       WhileExported while_exported = WhileExported::skip);
 
 }  // namespace draftsmith

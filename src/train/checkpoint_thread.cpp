@@ -72,6 +72,7 @@ void CheckpointThread::run() {
     if (job->due || improves) write(*job, evaluation);
     staging_free_.push(true);
   }
+  if (owes_pruning_) prune_checkpoints(settings_.folder, settings_.keep, WhileExported::wait);
 }
 
 void CheckpointThread::write(const SnapshotJob& job, const std::optional<EvaluationRecord>& evaluation) {
@@ -98,7 +99,7 @@ void CheckpointThread::write(const SnapshotJob& job, const std::optional<Evaluat
                    [&] { hooks_(PipelinePoint::checkpoint, job.step); });
   set_last_written(folder);  // before the older ones go
   if (now != path) throw Error(rescue_text(path, now, folder));
-  prune_checkpoints(settings_.folder, settings_.keep);
+  owes_pruning_ = !prune_checkpoints(settings_.folder, settings_.keep);
 }
 
 void CheckpointThread::finish() { jobs_.close(); }

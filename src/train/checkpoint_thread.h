@@ -81,6 +81,7 @@ class CheckpointThread {
   const InitialState staging_;  // by turns of drafter 0 and this thread, as the queues say
   // Checkpoint thread only.
   double best_acceptance_;
+  bool owes_pruning_ = false;  // an export read the older checkpoints
   // Shared.
   Queue<SnapshotJob> jobs_{1};
   Queue<bool> staging_free_{1};

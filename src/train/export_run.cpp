@@ -88,15 +88,16 @@ std::string origin_text(const CheckpointFacts& facts) {
   return write_json({json}, JsonLayout::indented);
 }
 
-// Of an export that is whole and says it. Warns of one that is not whole.
+// Of an export that is whole and says it. Warns of one that is not whole; one whose list was removed, as its owner does
+// who changed it, is taken at its word.
 std::optional<ExportOrigin> find_origin(const std::filesystem::path& exported) {
   const std::string path = (exported / "origin.json").string();
-  const bool is_there = std::filesystem::exists(path);
-  if (!is_there && !std::filesystem::exists(exported / kChecksumFile)) return std::nullopt;
   try {
-    verify_snapshot(exported, {.only = {"config.json", "model.safetensors", "origin.json"},
-                               .advice = "the export is damaged"});
-    if (!is_there) return std::nullopt;  // of an older draftsmith
+    if (std::filesystem::exists(exported / kChecksumFile)) {
+      verify_snapshot(exported, {.only = {"config.json", "model.safetensors", "origin.json"},
+                                 .advice = "the export is damaged"});
+    }
+    if (!std::filesystem::exists(path)) return std::nullopt;  // of an older draftsmith, or none
     const JsonValue json = parse_json(read_text_file(path), path);
     const JsonFields fields(path, "", json);
     ExportOrigin origin{.step = fields.integer("step", {}),

@@ -119,8 +119,10 @@ std::vector<DeviceAssignment> assign_devices(const DevicesConfig& config) {
                                              static_cast<int>(named.size())),
                        .roles = one.roles});
     devices.back().device.attention = config.attention;
-    devices.back().device.memory_limit_bytes =
-        static_cast<std::int64_t>(config.memory_gib.value_or(0) * (std::int64_t{1} << 30));
+    if (config.memory_gib) {  // the least limit is a byte: 0 would be none
+      devices.back().device.memory_limit_bytes =
+          std::max<std::int64_t>(1, static_cast<std::int64_t>(*config.memory_gib * (std::int64_t{1} << 30)));
+    }
   }
   return devices;
 }

@@ -58,16 +58,22 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
   }
   if (existing == ExistingFolder::resume) {
     if (!fs::is_directory(folder.checkpoints())) {
-      throw Error(fmt::format("{}: there is no run to resume; leave --resume out to begin one", name));
+      if (!fs::exists(folder.config()))
+        throw Error(fmt::format("{}: there is no run to resume; leave --resume out to begin one", name));
+      throw Error(
+          fmt::format("{}: expected the checkpoints of this run, found no such folder; put it back, "
+                      "or begin anew with --overwrite or another output",
+                      folder.checkpoints().string()));
     }
     return;
   }
   if (fs::exists(folder.path) && holds_anything(folder.path)) {
     if (existing == ExistingFolder::refuse) {
       throw Error(
-          fmt::format("{}: the folder is there already. {}--overwrite removes that run and begins anew, "
+          fmt::format("{}: the folder is there already. {}--overwrite removes that run{} and begins anew, "
                       "output=… names another folder",
-                      name, list_checkpoints(folder).empty() ? "" : "--resume goes on with the run in it, "));
+                      name, list_checkpoints(folder).empty() ? "" : "--resume goes on with the run in it, ",
+                      fs::exists(folder.exported()) ? ", its export too," : ""));
     }
     if (!is_run_folder(folder)) {  // the first that a run writes and the last that it is without
       throw Error(

@@ -123,6 +123,20 @@ TEST(SpoiltRun, ACheckpointIsNoDrafter) {
   EXPECT_THAT(outcome.err, HasSubstr("this is a checkpoint of a run, not a drafter"));
 }
 
+TEST(SpoiltRun, InspectNamesWhatACheckpointLacks) {
+  const Scene scene;
+  ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);
+  const fs::path checkpoint = list_checkpoints(run_folder(scene)).back().path;
+  fs::remove(checkpoint / "drafter.json");
+  EXPECT_THAT(type({"inspect", checkpoint.string()}).err,
+              AllOf(HasSubstr("drafter.json: expected a file of "), HasSubstr("use another checkpoint")));
+  EXPECT_THAT(type({"inspect", run_folder(scene).path.string()}).out,
+              AllOf(HasSubstr("0 checkpoints\n"), HasSubstr("  not complete: "),
+                    HasSubstr("drafter.json: expected")));
+  fs::remove(checkpoint / "checksums.json");
+  EXPECT_THAT(type({"inspect", checkpoint.string()}).err, HasSubstr("checksums.json, found no such file"));
+}
+
 TEST(SpoiltRun, OverwriteWithATargetThatIsCutShortKeepsTheOlderRun) {
   const Scene scene;
   ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);

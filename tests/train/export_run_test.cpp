@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <memory>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -173,6 +175,15 @@ TEST_F(ExportOfADamagedBest, ReplacesABetterExportThatIsDamagedTooOrDoesNotSayIt
   EXPECT_FALSE(export_run(run_.folder(), "best").kept.has_value());
 }
 
+// Which removing the list, as `draftsmith eval` advises of an export that was changed on purpose, once replaced.
+TEST_F(ExportOfADamagedBest, KeepsABetterExportThatItsOwnerChanged) {
+  atomic_write_file(run_.folder().exported() / "README.md", "changed");
+  std::filesystem::remove(run_.folder().exported() / kChecksumFile);
+  const std::string before = read_text_file(weights());
+  EXPECT_TRUE(export_run(run_.folder(), "best").kept.has_value());
+  EXPECT_TRUE(read_text_file(weights()) == before);
+}
+
 // What is said when the older export's origin.json cannot be used.
 std::string warning_after(const std::function<void(const std::filesystem::path& exported)>& spoil) {
   TinyRun run;
@@ -223,6 +234,28 @@ TEST(ExportRun, NothingIsRemovedUnderAnExport) {
   EXPECT_LE(list_checkpoints(folder).size(), 2u);  // the newest, and the best
   run.train(ExistingFolder::resume);
   EXPECT_FALSE(std::filesystem::exists(written));
+}
+
+// Pruning that was put off for an export had no next checkpoint to happen at: a run with keep 1 left 13.
+TEST(ExportRun, ARunDuringWhichOneReadPrunesAtItsEnd) {
+  TinyRun run;
+  run.config.train.steps = 4;
+  run.config.train.checkpoint = {.every = 1, .keep = 1};
+  std::promise<std::unique_ptr<FolderLock>> begun;
+  run.hooks.at = [&](PipelinePoint point, std::int64_t step, Slot*) {
+    if (point == PipelinePoint::checkpoint && step == 1)
+      begun.set_value(FolderLock::wait(run.folder().checkpoints()));
+  };
+  auto kept_meanwhile = std::async(std::launch::async, [&] {
+    const auto exporting = begun.get_future().get();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!is_complete_snapshot(run.folder().checkpoint(4)) && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
+    return list_checkpoints(run.folder()).size();
+  });
+  run.train();
+  EXPECT_EQ(kept_meanwhile.get(), 4u);
+  EXPECT_EQ(list_checkpoints(run.folder()).size(), 1u);
 }
 
 TEST(ExportRun, FilesOfOthersInTheFolderStay) {

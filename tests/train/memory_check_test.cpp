@@ -49,6 +49,13 @@ TEST(MemoryCheck, ALimitIsHeldToTheByte) {
   EXPECT_NE(run.plan().lack, "");
 }
 
+// It was rounded to 0 bytes, which is no limit.
+TEST(MemoryCheck, ALimitBelowAByteIsOne) {
+  TinyRun run;
+  run.config.devices.memory_gib = 1e-30;
+  EXPECT_NE(run.plan().lack, "");
+}
+
 TEST(MemoryCheck, TheBudgetsItNamesFitAndLargerOnesDoNot) {
   TinyRun run;
   use_large_budgets(run);

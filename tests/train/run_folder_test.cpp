@@ -92,6 +92,18 @@ TEST(RunFolder, ARunThatEndedBeforeItsFirstCheckpointMustBeginAnew) {
                {"complete checkpoint, found none", "--overwrite"});
 }
 
+// The advice was a loop: without --resume the run was there, with it there was none.
+TEST(RunFolder, ARunWithoutItsFolderOfCheckpointsIsNamedAndItsExportIsNotForgotten) {
+  TinyRun run;
+  run.config.train.steps = 1;
+  run.train();
+  export_run(run.folder(), "last");
+  fs::remove_all(run.folder().checkpoints());
+  expect_error([&] { run.train(ExistingFolder::resume); },
+               {"/checkpoints: expected the checkpoints of this run, found no such folder", "--overwrite"});
+  expect_error([&] { run.train(); }, {"--overwrite removes that run, its export too, and begins anew"});
+}
+
 // An error that only said "none" hid that two were there, and what had happened to them.
 TEST(RunFolder, WithEveryCheckpointCutResumingNamesTheFilesAndTheirSizes) {
   TinyRun run;
