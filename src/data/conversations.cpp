@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 
 // Without the place: a line's own line is the first.
-std::string parse_failure(const Json::exception& failure, std::size_t byte, std::size_t size) {
+std::string parse_failure(const Json::exception& failure, std::size_t byte = 0, std::size_t size = 0) {
   std::string_view words = failure.what();
   if (const auto begin = words.find("syntax error"); begin != words.npos) words.remove_prefix(begin);
   return json_mistake(words, byte, size);
@@ -36,7 +36,7 @@ Json parse_line(const std::string& line) {
     throw Error(fmt::format("is not JSON at byte {}: {}", failure.byte,
                             parse_failure(failure, failure.byte, line.size())));
   } catch (const Json::exception& failure) {
-    throw Error("is not JSON: " + parse_failure(failure, 0, 0));
+    throw Error("is not JSON: " + parse_failure(failure));
   }
 }
 

@@ -13,7 +13,7 @@ std::string json_mistake(std::string_view words, std::size_t byte, std::size_t s
   words = words.substr(0, words.find("; last read"));
   std::string text;
   append_replacing_ill_formed(text, words.substr(0, kMost));
-  if (byte > size) text += "; the file seems to be cut there: get it again as a whole";
+  if (byte > size) text += "; it seems to be cut there: get the file again as a whole";
   return text;
 }
 

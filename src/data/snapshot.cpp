@@ -41,11 +41,12 @@ std::string write_list(const std::vector<ListedFile>& files) {
   return write_json({JsonObject{{"files", {std::move(items)}}}}, JsonLayout::indented);
 }
 
-std::vector<ListedFile> read_list(const std::filesystem::path& folder) {
+// `advice`, if any, ends the error of a list that is missing.
+std::vector<ListedFile> read_list(const std::filesystem::path& folder, std::string_view advice = "") {
   const std::filesystem::path path = folder / kChecksumFile;
   if (!std::filesystem::exists(path))
-    throw Error(fmt::format("{}: expected a complete snapshot with {}, found no such file", folder.string(),
-                            kChecksumFile));
+    throw Error(fmt::format("{}: expected a complete snapshot with {}, found no such file{}{}",
+                            folder.string(), kChecksumFile, advice.empty() ? "" : "; ", advice));
   const std::string source = path.string();
   const JsonValue document = parse_json(read_text_file(path), source);
   std::vector<ListedFile> files;
@@ -158,7 +159,7 @@ void SnapshotWriter::commit(Strangers strangers) {
 }
 
 void verify_snapshot(const std::filesystem::path& folder, const SnapshotCheck& check) {
-  for (const ListedFile& expected : read_list(folder)) {
+  for (const ListedFile& expected : read_list(folder, check.advice)) {
     if (!check.only.empty() &&
         std::find(check.only.begin(), check.only.end(), expected.name) == check.only.end())
       continue;

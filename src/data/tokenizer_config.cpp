@@ -29,7 +29,7 @@ Json read_object(const std::filesystem::path& file) {
   } catch (const Json::parse_error& failure) {
     throw Error(file.string() + ": is not JSON: " + json_mistake(failure.what(), failure.byte, text->size()));
   } catch (const Json::exception& failure) {
-    throw Error(file.string() + ": is not JSON: " + json_mistake(failure.what(), 0, 0));
+    throw Error(file.string() + ": is not JSON: " + json_mistake(failure.what()));
   }
   throw Error(file.string() + ": an object is expected");
 }

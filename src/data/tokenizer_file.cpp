@@ -249,7 +249,7 @@ Json parse(const std::filesystem::path& file) {
     const std::string mistake = json_mistake(failure.what(), failure.byte, std::filesystem::file_size(file));
     throw Error(file.string() + ": is not JSON: " + mistake);
   } catch (const Json::exception& failure) {
-    throw Error(file.string() + ": is not JSON: " + json_mistake(failure.what(), 0, 0));
+    throw Error(file.string() + ": is not JSON: " + json_mistake(failure.what()));
   }
 }
 

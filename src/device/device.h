@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,8 +44,8 @@ struct Device {
   int threads = 1;  // CPU workers a launch is split over; part of what fixes the bits of a run
   DeviceTraits traits;
   AttentionChoice attention = AttentionChoice::automatic;
-  std::int64_t memory_limit_bytes = 0;  // the most that a run may take of it; 0: what is free
-  std::string tuning_folder;            // where measured choices of kernels are kept; empty: nowhere
+  std::optional<std::int64_t> memory_limit_bytes;  // the most that a run may take of it; none: what is free
+  std::string tuning_folder;  // where measured choices of kernels are kept; empty: nowhere
 };
 
 // Checks that the device can be used here and opens it. Throws Error with advice when it cannot (cuda without

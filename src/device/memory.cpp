@@ -70,7 +70,7 @@ std::int64_t available_bytes(const Device& device) {
   const std::int64_t free_bytes = device.name.kind == DeviceKind::cuda
                                       ? cuda::memory_info(device.name.index).free_bytes - kBesideTheArena
                                       : available_host_bytes();
-  return device.memory_limit_bytes > 0 ? std::min(free_bytes, device.memory_limit_bytes) : free_bytes;
+  return std::min(free_bytes, device.memory_limit_bytes.value_or(free_bytes));
 }
 
 std::int64_t available_host_bytes() {

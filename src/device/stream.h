@@ -18,9 +18,10 @@ void fill_bytes(const Stream& stream, void* to, std::uint8_t value, std::int64_t
 // Blocks until everything queued on the stream has run. Throws Error when the device has failed.
 void synchronize(const Stream& stream);
 
-// A stream beside the calling thread's own, for copies that overlap with launches.
 // On a GPU, thread blocks of streams of high priority start first where both wait for a processor.
 enum class StreamPriority { normal, high };
+
+// A stream beside the calling thread's own, for copies that overlap with launches.
 class OwnStream {
  public:
   explicit OwnStream(const Device& device, StreamPriority priority = StreamPriority::normal);

@@ -1,8 +1,8 @@
 // Launches operations on a stream of its own of one device: launch(RmsNormForward<T>{...}). Launches of one launcher
 // run in order and share its scratch, but for products aside, which may overlap with what follows until they are awaited;
-// two launchers of a device may overlap, too. A launcher that is only measuring runs
-// nothing and prepares every product it meets, so the code of a real pass is also what prepares kernels and
-// finds how much scratch products and other launches need; together with a counting Carver it makes the plan.
+// two launchers of a device may overlap, too. A launcher that is only measuring runs nothing and prepares every product it
+// meets, so the code of a real pass is also what prepares kernels and finds how much scratch products and other launches
+// need; together with a counting Carver it makes the plan.
 #pragma once
 
 #include "device/stream.h"

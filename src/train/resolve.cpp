@@ -119,9 +119,9 @@ std::vector<DeviceAssignment> assign_devices(const DevicesConfig& config) {
                                              static_cast<int>(named.size())),
                        .roles = one.roles});
     devices.back().device.attention = config.attention;
-    if (config.memory_gib) {  // the least limit is a byte: 0 would be none
+    if (config.memory_gib) {
       devices.back().device.memory_limit_bytes =
-          std::max<std::int64_t>(1, static_cast<std::int64_t>(*config.memory_gib * (std::int64_t{1} << 30)));
+          static_cast<std::int64_t>(*config.memory_gib * (std::int64_t{1} << 30));
     }
   }
   return devices;

@@ -129,12 +129,13 @@ TEST(SpoiltRun, InspectNamesWhatACheckpointLacks) {
   const fs::path checkpoint = list_checkpoints(run_folder(scene)).back().path;
   fs::remove(checkpoint / "drafter.json");
   EXPECT_THAT(type({"inspect", checkpoint.string()}).err,
-              AllOf(HasSubstr("drafter.json: expected a file of "), HasSubstr("use another checkpoint")));
+              AllOf(HasSubstr("drafter.json: expected a file of "), HasSubstr("use another one")));
   EXPECT_THAT(type({"inspect", run_folder(scene).path.string()}).out,
               AllOf(HasSubstr("0 checkpoints\n"), HasSubstr("  not complete: "),
                     HasSubstr("drafter.json: expected")));
   fs::remove(checkpoint / "checksums.json");
-  EXPECT_THAT(type({"inspect", checkpoint.string()}).err, HasSubstr("checksums.json, found no such file"));
+  EXPECT_THAT(type({"inspect", checkpoint.string()}).err,
+              HasSubstr("checksums.json, found no such file; the snapshot is damaged"));
 }
 
 TEST(SpoiltRun, OverwriteWithATargetThatIsCutShortKeepsTheOlderRun) {

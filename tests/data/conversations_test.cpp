@@ -123,7 +123,7 @@ TEST_F(Conversations, ReadsLinesOfManyMegabytes) {
 TEST_F(Conversations, RefusesBrokenLinesByFileAndLine) {
   expect_refused("{",
                  "is not JSON at byte 2: syntax error while parsing object key - unexpected end of input; "
-                 "expected string literal; the file seems to be cut there");
+                 "expected string literal; it seems to be cut there");
   expect_refused("[1]", "expected an object, found array");
   expect_refused(std::string(1000, '{') + std::string(1 << 22, 'a'), "is not JSON at byte 2: syntax error");
   expect_refused("{}", "has no \"messages\"");

@@ -14,7 +14,7 @@
 namespace draftsmith {
 namespace {
 
-constexpr const char* kAdvice = "; the file seems to be cut there: get it again as a whole";
+constexpr const char* kAdvice = "; it seems to be cut there: get the file again as a whole";
 
 TEST(JsonMistake, SaysThePlaceWithoutTheParsersTag) {
   EXPECT_EQ(json_mistake(

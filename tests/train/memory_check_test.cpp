@@ -49,8 +49,8 @@ TEST(MemoryCheck, ALimitIsHeldToTheByte) {
   EXPECT_NE(run.plan().lack, "");
 }
 
-// It was rounded to 0 bytes, which is no limit.
-TEST(MemoryCheck, ALimitBelowAByteIsOne) {
+// It was rounded to 0 bytes, which was no limit.
+TEST(MemoryCheck, ALimitBelowAByteIsALimit) {
   TinyRun run;
   run.config.devices.memory_gib = 1e-30;
   EXPECT_NE(run.plan().lack, "");
