@@ -223,6 +223,20 @@ void check_usable(const std::string& option, const std::vector<std::string>& dev
   }
 }
 
+void check_target(const std::string& path, Findings& findings) {
+  if (path.empty()) return;
+  if (!std::filesystem::is_directory(path)) {
+    findings.push_back(
+        {"target", fmt::format("'target' names {}, which is no folder; relative paths start in {}", path,
+                               std::filesystem::current_path().string())});
+  } else if (!std::filesystem::exists(std::filesystem::path(path) / "config.json")) {
+    findings.push_back(
+        {"target", fmt::format("'target' names {}, which has no config.json; expected the folder of a "
+                               "Hugging Face model",
+                               path)});
+  }
+}
+
 void check_file(const std::string& option, const std::string& path, Findings& findings) {
   if (path.empty() || std::filesystem::is_regular_file(path)) return;
   findings.push_back({option, fmt::format("'{}' names {}, which is no file; relative paths start in {}",
@@ -250,11 +264,7 @@ std::vector<ConfigFinding> check_config(const RunConfig& config) {
 
 std::vector<ConfigFinding> check_existence(const RunConfig& config) {
   Findings findings;
-  if (!config.target.empty() && !std::filesystem::is_directory(config.target)) {
-    findings.push_back(
-        {"target", fmt::format("'target' names {}, which is no folder; relative paths start in {}",
-                               config.target, std::filesystem::current_path().string())});
-  }
+  check_target(config.target, findings);
   check_file("data.train", config.data.train, findings);
   check_file("data.eval", config.data.eval, findings);
   check_usable("devices.targets", config.devices.targets, findings);

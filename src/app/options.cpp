@@ -15,7 +15,8 @@ namespace {
 std::string range_text(const Option& option) {
   if (option.type == ValueType::integer) {
     const auto [least, most] = option.integers;
-    if (most == std::numeric_limits<std::int64_t>::max()) return fmt::format("of {} or more", least);
+    if (most == std::numeric_limits<std::int64_t>::max())
+      return fmt::format("of {} or more, below 2^63", least);
     return fmt::format("from {} to {}", least, most);
   }
   const AllowedReals& range = option.reals;

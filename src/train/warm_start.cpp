@@ -62,14 +62,23 @@ void refuse_differences(const std::filesystem::path& folder, const DrafterShape&
                   folder.string(), fmt::join(different, "\n")));
 }
 
+void require_drafter(const std::filesystem::path& folder) {
+  if (std::filesystem::exists(folder / "config.json")) return;
+  throw Error(
+      fmt::format("drafter.init: {} has no config.json; expected a drafter's folder, such as a run's export",
+                  std::filesystem::absolute(folder).string()));
+}
+
 }  // namespace
 
 void check_initial_drafter(const std::filesystem::path& folder, const DrafterShape& shape) {
+  require_drafter(folder);
   refuse_differences(folder, shape, drafter_shape(DrafterFolder(folder).config()));
 }
 
 void load_initial_weights(const std::filesystem::path& folder, const DrafterShape& shape,
                           Vector<float> master) {
+  require_drafter(folder);
   const LoadedDrafter loaded = load_drafter(folder);
   refuse_differences(folder, shape, loaded.shape);
   DRAFTSMITH_CHECK(static_cast<std::int64_t>(loaded.weights.size()) == master.size,

@@ -8,6 +8,7 @@
 
 #include "app/options.h"
 #include "base/error.h"
+#include "support/expect_error.h"
 
 namespace draftsmith {
 namespace {
@@ -232,7 +233,8 @@ TEST(Config, ValuesOutsideTheirRangeAreRefused) {
   EXPECT_THAT(refusal_of_line("drafter: {block_size: 33}"), HasSubstr("an integer from 2 to 32; found 33"));
   EXPECT_THAT(refusal_of_line("train: {blocks: 0}"), HasSubstr("an integer from 1 to 1048576; found 0"));
   EXPECT_THAT(refusal_of_line("train: {anchors_per_document: 0}"), HasSubstr("found 0"));
-  EXPECT_THAT(refusal_of_line("train: {seed: -1}"), HasSubstr("an integer of 0 or more; found -1"));
+  EXPECT_THAT(refusal_of_line("train: {seed: -1}"),
+              HasSubstr("an integer of 0 or more, below 2^63; found -1"));
   EXPECT_THAT(refusal_of_line("train: {steps: 99999999999999999999}"),
               HasSubstr("found 99999999999999999999"));
   EXPECT_THAT(refusal_of_line("train: {optimizer: {betas: [0.9, 1]}}"),
@@ -327,6 +329,10 @@ TEST(Config, LoadingRefusesInputsThatAreNotThere) {
                                     HasSubstr("'data.eval' names none.jsonl")));
   }
   EXPECT_EQ(load_config({.path = path, .existence = Existence::unchecked}).target, "no/folder");
+  std::ofstream(path) << "target: " DRAFTSMITH_SOURCE_DIR "/docs\ndata: {train: no.jsonl}\noutput: o\n";
+  expect_error(
+      [&] { load_config({.path = path}); },
+      {":1:9: 'target' names ", "/docs, which has no config.json; expected the folder of a Hugging Face"});
   std::filesystem::remove(path);
 }
 

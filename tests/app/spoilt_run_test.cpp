@@ -246,7 +246,7 @@ TEST(SpoiltRun, PlanChecksTheDrafterToBeginWith) {
               AllOf(HasSubstr("drafter.init"), HasSubstr("drafter.intermediate: 32 here, 64 there")));
   const Outcome nowhere = plan("nowhere", "drafter.intermediate=64");
   EXPECT_EQ(nowhere.code, kExitError);
-  EXPECT_THAT(nowhere.err, HasSubstr("nowhere"));
+  EXPECT_THAT(nowhere.err, HasSubstr("nowhere has no config.json; expected a drafter's folder"));
 }
 
 // A checkpoint that is whole by its checksums and yet belongs to another drafter.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,9 @@ namespace {
 TEST(Spinning, DISABLED_InTheProgram) {
   limit_spinning(nullptr);  // returns: nothing is to be done any more
   EXPECT_EQ(std::string(std::getenv("GOMP_SPINCOUNT")), "3000");
+  char name[16] = {};  // what ps and pgrep know it by
+  ::prctl(PR_GET_NAME, name);
+  EXPECT_STREQ(name, "test_device");
 }
 
 TEST(Spinning, IsLimitedByStartingOnceMore) {
