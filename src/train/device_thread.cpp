@@ -189,7 +189,10 @@ bool DeviceThread<T>::make(const SequenceItem& item, const PipelineLinks& links)
 // Of the wait counts only what the device idled: launches of the step before may still run.
 template <typename T>
 Slot* DeviceThread<T>::await_features(const SequenceItem& item, const PipelineLinks& links) {
-  const auto wait = [&] { return links.ring.wait(item.index, SlotState::filled); };
+  const auto wait = [&] {
+    links.hooks(PipelinePoint::awaits_features, item.index);
+    return links.ring.wait(item.index, SlotState::filled);
+  };
   if (!launched_) return waiting(times_, WaitFor::filled_slot, wait);
   times_.activity.wait(WaitFor::filled_slot);
   Slot* const slot = idle_.around(drafter_->launcher().stream(), wait);

@@ -14,6 +14,7 @@ enum class PipelinePoint {
   packed,           // feeder: micro-batch `index` is about to be handed to its target
   target_pass,      // target: is about to run
   features_filled,  // target: the slot's features are about to be handed on
+  awaits_features,  // drafter: its wait for the features of micro-batch `index` has begun
   drafter_pass,     // drafter: is about to run
   exchange,         // drafter: step `index` is about to be exchanged
   evaluated,        // evaluation: micro-batch `index` is predicted and about to be walked
