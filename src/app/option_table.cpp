@@ -92,7 +92,7 @@ std::vector<Option> drafter_options() {
           "drafter.kv_heads", {1, 4096}, "key and value heads; auto: the target's",
           [](auto& run) -> auto& { return run.drafter.kv_heads; }),
       integer(
-          "drafter.head_dim", {2, 1024}, "width of a head, even; auto: the target's",
+          "drafter.head_dim", {2, 256}, "width of a head, even; auto: the target's",
           [](auto& run) -> auto& { return run.drafter.head_dim; }),
       real(
           "drafter.rms_norm_eps", above_zero(1), "epsilon of every norm; auto: the target's",
@@ -104,7 +104,8 @@ std::vector<Option> drafter_options() {
           "drafter.layer_types", "one a layer; auto: all full_attention",
           [](auto& run) -> auto& { return run.drafter.layer_types; })),
       integer(
-          "drafter.sliding_window", {2, 1 << 24}, "positions that a sliding layer sees, its own included",
+          "drafter.sliding_window", {2, 1 << 24},
+          "positions that a sliding layer sees, its own included; at least drafter.block_size",
           [](auto& run) -> auto& { return run.drafter.sliding_window; }),
       declare(
           "drafter.is_causal",

@@ -58,6 +58,27 @@ bool is_device_or_pipe(const std::filesystem::path& path) {
   return std::filesystem::exists(path) && !std::filesystem::is_regular_file(path);
 }
 
+// What helps against an error of the system; empty where its name says it.
+std::string_view advice_on(int error_number) {
+  switch (error_number) {
+    case EACCES:
+    case EPERM:
+      return "; give this user the right to it, or name another path";
+    case EROFS:
+      return "; name a path on a file system that can be written";
+    case ENOSPC:
+    case EDQUOT:
+      return "; make room there, or name a path on another disk";
+    case EMFILE:
+    case ENFILE:
+      return "; raise the limit of open files (ulimit -n)";
+    case ENAMETOOLONG:
+      return "; choose a shorter path";
+    default:
+      return "";
+  }
+}
+
 void sync_path(const std::filesystem::path& path, int flags) {
   const ScopedDescriptor file(::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) throw_file_error(path, "open", errno);
@@ -67,8 +88,8 @@ void sync_path(const std::filesystem::path& path, int flags) {
 }  // namespace
 
 void throw_file_error(const std::filesystem::path& path, std::string_view action, int error_number) {
-  throw Error(
-      fmt::format("{}: cannot {}: {}", path.string(), action, std::generic_category().message(error_number)));
+  throw Error(fmt::format("{}: cannot {}: {}{}", path.string(), action,
+                          std::generic_category().message(error_number), advice_on(error_number)));
 }
 
 std::filesystem::path parent_folder(const std::filesystem::path& path) {

@@ -77,7 +77,8 @@ std::filesystem::path create_temporary_folder(const std::filesystem::path& final
 // The folder in which `path` lies; "." for a bare name.
 std::filesystem::path parent_folder(const std::filesystem::path& path);
 
-// Throws Error: "<path>: cannot <action>: <the system's reason>". `error_number` is errno.
+// Throws Error: "<path>: cannot <action>: <the system's reason>", and what to do about the usual reasons.
+// `error_number` is errno.
 [[noreturn]] void throw_file_error(const std::filesystem::path& path, std::string_view action,
                                    int error_number);
 

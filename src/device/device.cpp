@@ -22,7 +22,8 @@ DeviceName DeviceName::parse(std::string_view text) {
     name.kind = kind == "cpu" ? DeviceKind::cpu : DeviceKind::cuda;
     const char* end = text.data() + text.size();
     const auto parsed = std::from_chars(text.data() + colon + 1, end, name.index);
-    if (parsed.ec == std::errc() && parsed.ptr == end && name.index >= 0) return name;
+    // Written in one way only: cpu:00 beside cpu:0 would be one device by two names.
+    if (parsed.ec == std::errc() && parsed.ptr == end && name.index >= 0 && name.text() == text) return name;
   }
   throw Error(fmt::format(
       "device '{}' is not known; a device is written cpu:0, cpu:1, … or cuda:0, cuda:1, …", text));

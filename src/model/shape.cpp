@@ -86,8 +86,9 @@ void check_drafter_shape(const DrafterShape& shape) {
   require(shape.query_heads >= 1 && shape.kv_heads >= 1 && shape.query_heads % shape.kv_heads == 0,
           fmt::format("drafter.query_heads {} must be a multiple of drafter.kv_heads {}", shape.query_heads,
                       shape.kv_heads));
-  require(shape.head_dim >= 2 && shape.head_dim % 2 == 0 && shape.head_dim <= 256,
-          fmt::format("drafter.head_dim is {}; expected an even number within 2..256", shape.head_dim));
+  require(shape.head_dim >= 2 && shape.head_dim % 2 == 0 && shape.head_dim <= kLargestHead,
+          fmt::format("drafter.head_dim is {}; expected an even number within 2..{}", shape.head_dim,
+                      kLargestHead));
   require(static_cast<std::int64_t>(shape.layer_kinds.size()) == shape.layers,
           fmt::format("drafter.layer_types names {} layers; expected one for each of the {} layers",
                       shape.layer_kinds.size(), shape.layers));

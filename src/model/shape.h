@@ -9,6 +9,9 @@
 
 namespace draftsmith {
 
+// Width of a head, of target and drafter: what the attention kernels keep per query.
+inline constexpr std::int64_t kLargestHead = 256;
+
 enum class LayerKind { full, sliding };
 
 enum class RopeScaling { none, linear, llama3, yarn };

@@ -14,8 +14,6 @@
 namespace draftsmith {
 namespace {
 
-constexpr std::int64_t kLargestHead = 256;  // what the attention kernels keep per query
-
 struct ScalingName {
   RopeScaling scaling;
   std::string_view name;

@@ -50,6 +50,17 @@ TEST(ResultFile, GoesIntoAPipeOrDeviceThatStaysOne) {
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
+TEST(File, AnErrorOfTheSystemSaysWhatToDo) {
+  const TemporaryFolder folder;
+  expect_error([&] { read_text_file(folder.path() / "none"); }, {"none: cannot open: No such file"});
+  expect_error([&] { read_text_file(folder.path() / std::string(300, 'a')); },
+               {"cannot open: File name too long; choose a shorter path"});
+  expect_error([&] { throw_file_error("run/.lock", "open", EACCES); },
+               {"run/.lock: cannot open: Permission denied; give this user the right to it"});
+  expect_error([&] { throw_file_error("a", "write", ENOSPC); },
+               {"a: cannot write: No space left on device; make room there"});
+}
+
 TEST(File, HasTheUsualPermissions) {
   const TemporaryFolder folder;
   const mode_t mask = ::umask(022);

@@ -24,7 +24,8 @@ TEST(DeviceName, ReadsKindAndIndex) {
 }
 
 TEST(DeviceName, RefusesAnythingElse) {
-  for (const char* text : {"", "cpu", "cpu:", "cpu:-1", "cpu:1x", "gpu:0", "cpu:99999999999", "CPU:0"}) {
+  for (const char* text : {"", "cpu", "cpu:", "cpu:-1", "cpu:1x", "gpu:0", "cpu:99999999999", "CPU:0",
+                           "cpu:00", "cpu:01", "cuda:-0"}) {
     EXPECT_THAT([&] { DeviceName::parse(text); },
                 ThrowsMessage<Error>(HasSubstr("a device is written cpu:0")))
         << text;
