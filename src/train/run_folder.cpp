@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -88,6 +89,8 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
 }
 
 void empty_run_folder(const RunFolder& folder) {
+  std::unique_ptr<FolderLock> exporting;
+  if (fs::is_directory(folder.checkpoints())) exporting = FolderLock::wait(folder.checkpoints());
   for (const fs::path& written : {folder.checkpoints(), folder.choices(), folder.metrics(), folder.report(),
                                   folder.path / "eval.json"}) {
     fs::remove_all(written);

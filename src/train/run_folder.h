@@ -42,8 +42,8 @@ enum class ExistingFolder { refuse, resume, overwrite };
 // Call with the folder unlocked; the caller then locks it (data/folder_lock.h).
 void prepare_run_folder(const RunFolder& folder, ExistingFolder existing);
 
-// Removes what a run writes there but its config.yaml, which is replaced; the caller holds the lock, and anything
-// else stays, in export/ too.
+// Removes what a run writes there but its config.yaml, which is replaced; anything else stays, in export/ too. Waits for
+// an export that still reads the older run. The caller holds the folder's lock.
 void empty_run_folder(const RunFolder& folder);
 
 // Removes what killed processes left under temporary names in the folder and among its checkpoints; nothing while an

@@ -236,6 +236,19 @@ TEST(ExportRun, NothingIsRemovedUnderAnExport) {
   EXPECT_FALSE(std::filesystem::exists(written));
 }
 
+TEST(ExportRun, ARunThatBeginsAnewWaitsForTheExportOfTheOlderOne) {
+  TinyRun run;
+  train_and_keep(run);
+  const RunFolder folder = run.folder();
+  const std::size_t older = list_checkpoints(folder).size();
+  auto exporting = FolderLock::wait(folder.checkpoints());
+  auto anew = std::async(std::launch::async, [&] { run.train(ExistingFolder::overwrite); });
+  EXPECT_EQ(anew.wait_for(std::chrono::milliseconds(500)), std::future_status::timeout);
+  EXPECT_EQ(list_checkpoints(folder).size(), older);
+  exporting.reset();
+  anew.get();
+}
+
 // Pruning that was put off for an export had no next checkpoint to happen at: a run with keep 1 left 13.
 TEST(ExportRun, ARunDuringWhichOneReadPrunesAtItsEnd) {
   TinyRun run;
