@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread.h"
+
 namespace draftsmith {
 
 // Calls body(begin, end) for a range of [0, count) on each core and blocks until all have returned; in this thread alone
@@ -22,8 +24,8 @@ void on_all_cores(std::int64_t count, std::int64_t least, const Body& body) {
   }
   std::vector<std::jthread> threads;
   for (std::int64_t part = 1; part < parts; ++part) {
-    threads.emplace_back(
-        [&body, begin = count * part / parts, end = count * (part + 1) / parts] { body(begin, end); });
+    threads.push_back(start_thread("set-up", [&body, begin = count * part / parts,
+                                              end = count * (part + 1) / parts] { body(begin, end); }));
   }
   body(std::int64_t{0}, count / parts);
 }

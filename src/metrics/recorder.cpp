@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 
 namespace draftsmith {
 namespace {
@@ -18,7 +19,7 @@ Recorder::Recorder(LogFile log, Progress progress, std::function<void()> on_fail
       log_(std::move(log)),
       progress_(std::move(progress)),
       entries_(kEntries),
-      thread_([this] { run(); }) {}
+      thread_(start_thread("log", [this] { run(); })) {}
 
 Recorder::~Recorder() {
   entries_.close();

@@ -64,7 +64,7 @@ class Recorder {
   Mutex mutex_;
   Condition changed_;
   // Last, so that it sees the others whole.
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 // While it lives, the lines of base/log.h are messages of the recorder, which must outlive it.

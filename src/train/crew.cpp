@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/nonblocking_output.h"
+#include "base/thread.h"
 
 namespace draftsmith {
 
@@ -17,16 +18,21 @@ void Crew::fail() {
 
 void Crew::start(const ThreadTimes& times, std::function<void()> body) {
   Member& member = members_.emplace_back(Member{.times = times});
-  member.thread = std::thread([this, &member, body = std::move(body)] {
-    try {
-      body();
-    } catch (...) {
-      fail();
-    }
-    Lock lock(mutex_);
-    member.ended = true;
-    changed_.notify_all();
-  });
+  try {
+    member.thread = start_thread(times.name, [this, &member, body = std::move(body)] {
+      try {
+        body();
+      } catch (...) {
+        fail();
+      }
+      Lock lock(mutex_);
+      member.ended = true;
+      changed_.notify_all();
+    });
+  } catch (...) {
+    members_.pop_back();  // nobody waits for what never began
+    throw;
+  }
 }
 
 bool Crew::ended_within(std::chrono::milliseconds duration) {

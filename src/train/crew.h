@@ -23,7 +23,7 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  // Starts a thread; `times` are those that body keeps.
+  // Starts a thread; `times` are those that body keeps. Throws Error when the system gives none.
   void start(const ThreadTimes& times, std::function<void()> body);
 
   // Blocks until all threads have ended, and no longer than `duration`. Whether they have.
@@ -42,7 +42,7 @@ class Crew {
  private:
   struct Member {
     const ThreadTimes& times;
-    std::thread thread;
+    std::jthread thread;
     bool ended = false;  // guarded by mutex_
   };
 

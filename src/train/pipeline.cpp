@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include <fmt/core.h>
@@ -10,6 +9,7 @@
 #include "base/arithmetic.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "device/memory.h"
 #include "train/initial_state.h"
 #include "train/watchdog.h"
@@ -224,7 +224,7 @@ void Pipeline<T>::run(const StartingPoint& start, Recorder& recorder, Checkpoint
     close_all(checkpoints);
     leader.cancel();
   });
-  std::thread checkpoint_thread([&] {
+  std::jthread checkpoint_thread = start_thread("checkpoints", [&] {
     try {
       checkpoints.run();
     } catch (...) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "support/expect_error.h"
+#include "support/no_threads.h"
 
 namespace draftsmith {
 namespace {
@@ -40,6 +41,18 @@ TEST(Crew, TheFirstFailureClosesAndIsKept) {
   crew.start(first, [] { throw Error("the cause"); });
   crew.join_or_exit(10s);
   expect_error([&] { crew.rethrow(); }, {"the cause"});
+}
+
+TEST(Crew, NobodyWaitsForAThreadThatCouldNotBeStarted) {
+  const ThreadTimes started{.name = "started"}, lacking{.name = "lacking"};
+  Crew crew([] {});
+  crew.start(started, [] {});
+  {
+    const NoThreads none;
+    expect_error([&] { crew.start(lacking, [] {}); }, {"the thread 'lacking' cannot be started"});
+  }
+  EXPECT_TRUE(crew.ended_within(10s));
+  EXPECT_TRUE(crew.running().empty());
 }
 
 }  // namespace
