@@ -79,6 +79,15 @@ std::string_view advice_on(int error_number) {
   }
 }
 
+[[noreturn]] void refuse_no_folder(const std::filesystem::path& path) {
+  if (!std::filesystem::is_symlink(path))
+    throw Error(fmt::format("{}: expected a folder, found a file; name another path", path.string()));
+  throw Error(
+      fmt::format("{}: expected a folder, found a link to {}, which is no folder; make that folder, or name "
+                  "another path",
+                  path.string(), std::filesystem::read_symlink(path).string()));
+}
+
 void sync_path(const std::filesystem::path& path, int flags) {
   const ScopedDescriptor file(::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) throw_file_error(path, "open", errno);
@@ -194,6 +203,7 @@ void make_folders(const std::filesystem::path& folder) {
   const std::filesystem::path parent = parent_folder(folder);
   if (parent != folder) make_folders(parent);
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) throw_file_error(folder, "create", errno);
+  if (!std::filesystem::is_directory(folder)) refuse_no_folder(folder);
   sync_folder(parent);
 }
 

@@ -1,6 +1,14 @@
 #include "data/gguf_import.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "data/file.h"
@@ -10,6 +18,8 @@
 
 namespace draftsmith {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::string write_generation_config(const TargetConfigFile& config) {
   JsonArray eos;
@@ -23,7 +33,7 @@ std::string write_generation_config(const TargetConfigFile& config) {
 
 // What is read back differs from what was meant only by a fault of ours or of the disk; what cannot be read,
 // such as merges of tokens that are not there, is a fault of the source.
-void read_back(const GgufImport& import, const std::filesystem::path& folder) {
+void read_back(const GgufImport& import, const fs::path& folder) {
   try {
     read_target_config(folder);
     read_generation_config(folder);
@@ -34,31 +44,79 @@ void read_back(const GgufImport& import, const std::filesystem::path& folder) {
   }
 }
 
-// Only what an import wrote is ever replaced.
-void check_replaceable(const std::filesystem::path& folder) {
-  if (!std::filesystem::exists(folder)) return;
-  const bool imported = is_complete_snapshot(folder) && std::filesystem::exists(folder / "tokenizer.json");
-  if (imported) return;
-  throw Error(
-      fmt::format("{}: expected an imported model, found something else, which --overwrite does not "
-                  "remove; name another folder",
-                  folder.string()));
+constexpr std::string_view kWritten[] = {"config.json",    "generation_config.json", "model.safetensors",
+                                         "tokenizer.json", "tokenizer_config.json",  kChecksumFile};
+
+// What an import does not write, in words; empty: nothing.
+std::string others_in(const fs::path& folder) {
+  constexpr std::size_t kMostNames = 5;
+  std::vector<std::string> names;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const std::string name = item.path().filename().string();
+    const bool ours = std::find(std::begin(kWritten), std::end(kWritten), name) != std::end(kWritten);
+    if (!ours || item.is_directory()) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  const std::size_t more = names.size() - std::min(names.size(), kMostNames);
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+// An empty folder is as good as none; of others only what an import wrote, and nothing else, is ever replaced.
+void check_replaceable(const fs::path& folder, ExistingImport existing) {
+  if (!fs::exists(folder)) return;
+  const std::string name = folder.string();
+  if (!fs::is_directory(folder))
+    throw Error(fmt::format("{}: expected a folder, found a file; name another folder", name));
+  if (fs::is_empty(folder)) return;
+  if (const std::string others = others_in(folder); !others.empty()) {
+    throw Error(
+        fmt::format("{}: expected an empty folder or an imported model and nothing else, found {}, which "
+                    "--overwrite does not remove; name another folder",
+                    name, others));
+  }
+  if (const auto gap = gap_in_snapshot(folder)) {
+    throw Error(
+        fmt::format("{}: expected an imported model, found one that no import wrote or that is not whole, "
+                    "which --overwrite does not remove ({}); name another folder",
+                    name, *gap));
+  }
+  if (existing == ExistingImport::refuse)
+    throw Error(
+        fmt::format("{}: exists already; name another folder, or say --overwrite to replace it", name));
+}
+
+// The folder behind links, without a slash at its end.
+fs::path place_of(const fs::path& folder) {
+  if (folder.empty()) throw Error("expected the name of the folder to make, found an empty one");
+  fs::path place = fs::weakly_canonical(fs::absolute(folder));
+  if (!place.has_filename()) place = place.parent_path();
+  if (fs::is_symlink(place)) {
+    throw Error(
+        fmt::format("{}: expected a folder, found a link to {}, which is not there; name another folder",
+                    folder.string(), fs::read_symlink(place).string()));
+  }
+  std::error_code absent;
+  if (fs::equivalent(place, fs::current_path(), absent))
+    throw Error(fmt::format(
+        "{}: the folder in which the program runs cannot be replaced; name another folder", folder.string()));
+  return place;
 }
 
 }  // namespace
 
 ImportedModel import_gguf(const GgufImport& import) {
-  if (import.existing == ExistingImport::refuse && std::filesystem::exists(import.folder))
-    throw Error(fmt::format("{}: exists already; name another folder, or say --overwrite to replace it",
-                            import.folder.string()));
-  check_replaceable(import.folder);
+  check_replaceable(import.folder, import.existing);
+  const fs::path place = place_of(import.folder);
   const GgufFile file(import.source);
   ImportedModel result{.config = read_gguf_llama(file)};
   const std::vector<LlamaTensor> tensors = llama_tensors(result.config);
   check_llama_tensors(file, tensors);
   const GgufTokenizerFiles tokenizer = read_gguf_tokenizer(file.metadata(), result.config.decoder.vocab_size);
 
-  SnapshotWriter folder(import.folder);
+  make_folders(parent_folder(place));
+  remove_abandoned_snapshots(place);
+  SnapshotWriter folder(place);
   result.config.decoder.dtype = write_gguf_weights({file, tensors, import.type, import.before_tensor},
                                                    folder.file("model.safetensors"));
   atomic_write_file(folder.file("config.json"), write_llama_config(result.config));
@@ -66,6 +124,7 @@ ImportedModel import_gguf(const GgufImport& import) {
   atomic_write_file(folder.file("tokenizer.json"), tokenizer.tokenizer);
   atomic_write_file(folder.file("tokenizer_config.json"), tokenizer.tokenizer_config);
   read_back(import, folder.folder());
+  check_replaceable(import.folder, import.existing);  // writing took its time
   folder.commit();
   result.tensors = static_cast<std::int64_t>(tensors.size());
   result.tokens = tokenizer.tokens;

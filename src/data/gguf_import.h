@@ -27,9 +27,10 @@ struct ImportedModel {
   bool has_chat_template = false;
 };
 
-// The folder appears whole or not at all: it is written aside, read back as a target is read, then renamed.
-// Throws Error when the source cannot be imported, the folder exists and is not to be replaced, or the disk
-// fails.
+// The folder appears whole or not at all: it is written aside, read back as a target is read, then renamed. Folders above
+// it are made, links to it are followed, and what killed imports left beside it goes. An empty folder is filled; one that
+// holds anything is replaced only if told so and if all in it is what an import writes.
+// Throws Error when the source cannot be imported, the folder is not to be replaced, or the disk fails.
 ImportedModel import_gguf(const GgufImport& import);
 
 }  // namespace draftsmith

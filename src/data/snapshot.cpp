@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -115,12 +116,29 @@ void keep_strangers(const std::filesystem::path& from, const std::filesystem::pa
   if (!strangers.empty()) sync_folders(to);
 }
 
+// The kernel's lock of a temporary folder, which ends with the process that writes it; -1 where it is not to be had.
+int lock_temporary(const std::filesystem::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0 || ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  ::close(descriptor);
+  return -1;
+}
+
+// Whether it ends a temporary name: -PROCESS-ATTEMPT.
+bool numbers_a_temporary(std::string_view text) {
+  return text.starts_with('-') && std::count(text.begin(), text.end(), '-') == 2 &&
+         text.find_first_not_of("-0123456789") == text.npos;
+}
+
 }  // namespace
 
 SnapshotWriter::SnapshotWriter(std::filesystem::path final_path)
-    : final_path_(std::move(final_path)), temporary_path_(create_temporary_folder(final_path_)) {}
+    : final_path_(std::move(final_path)),
+      temporary_path_(create_temporary_folder(final_path_)),
+      lock_(lock_temporary(temporary_path_)) {}
 
 SnapshotWriter::~SnapshotWriter() {
+  if (lock_ >= 0) ::close(lock_);
   std::error_code ignored;
   if (!temporary_path_.empty()) std::filesystem::remove_all(temporary_path_, ignored);
 }
@@ -216,6 +234,22 @@ std::optional<std::string> gap_in_snapshot(const std::filesystem::path& folder) 
 }
 
 bool is_complete_snapshot(const std::filesystem::path& folder) { return !gap_in_snapshot(folder); }
+
+void remove_abandoned_snapshots(const std::filesystem::path& final_path) {
+  const std::string start = std::string(kTemporaryPrefix) + final_path.filename().string();
+  std::vector<std::filesystem::path> found;
+  for (const auto& item : std::filesystem::directory_iterator(parent_folder(final_path))) {
+    const std::string name = item.path().filename().string();
+    if (name.starts_with(start) && numbers_a_temporary(name.substr(start.size())))
+      found.push_back(item.path());
+  }
+  for (const std::filesystem::path& folder : found) {
+    const int lock = lock_temporary(folder);
+    if (lock < 0) continue;
+    ::close(lock);
+    remove_all_of(folder);
+  }
+}
 
 std::vector<std::string> remove_stale_temporaries(const std::filesystem::path& folder) {
   std::error_code failure;

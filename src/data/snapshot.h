@@ -36,6 +36,7 @@ class SnapshotWriter {
  private:
   std::filesystem::path final_path_;
   std::filesystem::path temporary_path_;
+  int lock_;  // says that the temporary folder is being written
 };
 
 // Reads every listed file, or those of `only`; an Error names the first that is missing, has another size or another
@@ -57,6 +58,9 @@ void remove_snapshot(const std::filesystem::path& folder);
 // missing or has another size, in words. Nothing when it is complete. Contents are not read.
 std::optional<std::string> gap_in_snapshot(const std::filesystem::path& folder);
 bool is_complete_snapshot(const std::filesystem::path& folder);
+
+// Removes the temporary folders of snapshots at `final_path` whose writers were killed; one that is being written stays.
+void remove_abandoned_snapshots(const std::filesystem::path& final_path);
 
 // Removes what killed runs left under temporary names in `folder`, and says their names. The caller holds the
 // folder's lock, so that nobody is still writing them.

@@ -335,15 +335,57 @@ TEST_F(GgufImportTest, RefusesTokensThatStandTwice) {
 TEST_F(GgufImportTest, KeepsAFolderThatIsThereUnlessToldToReplaceIt) {
   const TinyGguf tiny("smollm", "smollm");
   const auto source = temporary.write("model.gguf", tiny.builder.build());
-  temporary.write("imported/mine.txt", "kept");
+  import(tiny.builder);
   expect_error([&] { import_gguf({.source = source, .folder = folder}); },
                {"imported: exists already", "--overwrite"});
-  expect_error([&] { import(tiny.builder); }, {"imported: expected an imported model", "does not remove"});
-  EXPECT_TRUE(std::filesystem::exists(folder / "mine.txt"));
-  std::filesystem::remove_all(folder);
-  import(tiny.builder);
   import(tiny.builder);
   EXPECT_TRUE(std::filesystem::exists(folder / "config.json"));
+  std::filesystem::remove(folder / "checksums.json");  // as any model of this kind
+  expect_error([&] { import(tiny.builder); }, {"imported: expected an imported model", "does not remove"});
+}
+
+// Not even its own source.
+TEST_F(GgufImportTest, ReplacesNoFolderThatHoldsAnythingElseAndNamesIt) {
+  const TinyGguf tiny("smollm", "smollm");
+  import(tiny.builder);
+  const auto source = temporary.write("imported/model.gguf", tiny.builder.build());
+  temporary.write("imported/notes/mine.txt", "kept");
+  for (const ExistingImport existing : {ExistingImport::refuse, ExistingImport::replace}) {
+    expect_error([&] { import_gguf({.source = source, .folder = folder, .existing = existing}); },
+                 {"and nothing else, found model.gguf, notes, which --overwrite does not remove"});
+  }
+  EXPECT_TRUE(std::filesystem::exists(source));
+  EXPECT_TRUE(std::filesystem::exists(folder / "notes/mine.txt"));
+}
+
+TEST_F(GgufImportTest, FillsAnEmptyFolderAndMakesThoseAboveIt) {
+  const auto source = temporary.write("model.gguf", TinyGguf("smollm", "smollm").builder.build());
+  std::filesystem::create_directory(folder);
+  for (const std::filesystem::path& place : {folder, temporary.path() / "a/b/c", temporary.path() / "d/"}) {
+    import_gguf({.source = source, .folder = place});
+    verify_snapshot(place);
+  }
+  expect_error([&] { import_gguf({.source = source, .folder = ""}); }, {"expected the name of the folder"});
+}
+
+TEST_F(GgufImportTest, FollowsALinkToItsFolder) {
+  const auto source = temporary.write("model.gguf", TinyGguf("smollm", "smollm").builder.build());
+  const std::filesystem::path link = temporary.path() / "link";
+  std::filesystem::create_symlink("imported", link);
+  expect_error([&] { import_gguf({.source = source, .folder = link}); },
+               {"link: expected a folder, found a link to imported, which is not there"});
+  std::filesystem::create_directory(folder);
+  import_gguf({.source = source, .folder = link});
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  verify_snapshot(folder);
+}
+
+TEST_F(GgufImportTest, RemovesWhatAKilledImportOfThisFolderLeft) {
+  temporary.write(".tmp-imported-1-0/model.safetensors", "half");
+  temporary.write(".tmp-imported-not-1-0/model.safetensors", "of another folder");
+  import(TinyGguf("smollm", "smollm").builder);
+  EXPECT_FALSE(std::filesystem::exists(temporary.path() / ".tmp-imported-1-0"));
+  EXPECT_TRUE(std::filesystem::exists(temporary.path() / ".tmp-imported-not-1-0"));
 }
 
 // Damaged anywhere, a file is read or refused with its name; never a crash.

@@ -120,6 +120,15 @@ TEST(Snapshot, AKilledWriterLeavesTheLastOneAndRecognisableRubbish) {
   EXPECT_NO_THROW(verify_snapshot(folder.path() / "s"));
 }
 
+TEST(Snapshot, WhatAnotherIsWritingIsNotAbandoned) {
+  const TemporaryFolder folder;
+  const SnapshotWriter writer(folder.path() / "s");
+  const std::filesystem::path left = folder.write(".tmp-s-1-0/weights", "half");
+  remove_abandoned_snapshots(folder.path() / "s");
+  EXPECT_TRUE(std::filesystem::exists(writer.folder()));
+  EXPECT_FALSE(std::filesystem::exists(left.parent_path()));
+}
+
 TEST(Snapshot, RemovingRubbishFromAFolderThatIsNotThereIsAnError) {
   expect_error([] { remove_stale_temporaries("/nonexistent-folder"); },
                {"/nonexistent-folder", "cannot list"});
