@@ -11,6 +11,7 @@
 #include "app/config.h"
 #include "app/options.h"
 #include "base/error.h"
+#include "train/run_folder.h"
 
 namespace draftsmith {
 namespace {
@@ -47,6 +48,10 @@ bool sum_around_a_ring(const std::vector<std::string>& drafters) {
   return drafters.size() > 2 && drafters.front().starts_with("cuda:");
 }
 
+bool lasts_otherwise(const RunConfig& before, const RunConfig& now) {
+  return before.train.steps != now.train.steps || before.train.epochs != now.train.epochs;
+}
+
 }  // namespace
 
 RunConfig check_resumed_config(const RunConfig& config, const std::string& saved_text,
@@ -69,6 +74,13 @@ RunConfig check_resumed_config(const RunConfig& config, const std::string& saved
         fmt::join(before, ", "), fmt::join(now, ", "));
   }
   if (differences.empty()) return saved;
+  if (lasts_otherwise(saved, config)) {
+    differences += fmt::format(
+        "\nThe length of a run is part of it, as its learning rates follow it. To train a drafter on, begin "
+        "a new "
+        "run from it, with drafter.init={} and another output",
+        RunFolder{saved.output}.exported().string());
+  }
   throw Error(
       fmt::format("{}: the run cannot go on from here with this configuration. Set back what differs, "
                   "or begin anew with --overwrite:{}",

@@ -35,5 +35,12 @@ TEST_F(ResumedConfig, TheNumberOfDraftersStays) {
   expect_error([] { check("cpu:1", "cpu:1, cpu:2"); }, {"devices.drafters were 2 and are 1"});
 }
 
+TEST_F(ResumedConfig, ALongerRunIsAdvisedToBeginFromTheExport) {
+  const std::string start = "target: t\ndata: {train: d.jsonl}\noutput: runs/a\ntrain: {steps: ";
+  const RunConfig now = parse_config({.name = "now", .text = start + "200}\n"});
+  expect_error([&] { check_resumed_config(now, start + "100}\n", "run/config.yaml"); },
+               {"train.steps was 100 and is 200", "drafter.init=runs/a/export and another output"});
+}
+
 }  // namespace
 }  // namespace draftsmith
