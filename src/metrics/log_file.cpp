@@ -77,6 +77,8 @@ struct Line {
 };
 
 std::vector<Line> read_lines(const std::filesystem::path& path) {
+  if (std::filesystem::is_directory(path))
+    throw Error(path.string() + ": expected the log, a file, found a folder; move it elsewhere");
   std::ifstream stream(path, std::ios::binary);
   if (!stream) fail(path, "the log cannot be read");
   const std::string text{std::istreambuf_iterator<char>(stream), {}};

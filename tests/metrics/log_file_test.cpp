@@ -189,6 +189,12 @@ TEST_F(LogFileTest, AFileThatCannotBeOpenedIsNamed) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("metrics.jsonl: the log cannot be read: No such file"));
   }
+  try {
+    read_log(folder_);
+    FAIL() << "read";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(folder_.string() + ": expected the log, a file, found a folder"));
+  }
 }
 
 TEST_F(LogFileTest, AFullDiskIsAnError) {
