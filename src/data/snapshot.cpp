@@ -42,14 +42,25 @@ std::string write_list(const std::vector<ListedFile>& files) {
   return write_json({JsonObject{{"files", {std::move(items)}}}}, JsonLayout::indented);
 }
 
-// `advice`, if any, ends the error of a list that is missing.
+// Nobody can get a list again, as the parser's errors advise.
+JsonValue parse_list(const std::filesystem::path& path, std::string_view advice) {
+  const std::string text = read_text_file(path);
+  try {
+    return parse_json(text, path.string());
+  } catch (const Error&) {
+    throw Error(fmt::format("{}: expected the list of a snapshot's files, found {} bytes that are none{}{}",
+                            path.string(), text.size(), advice.empty() ? "" : "; ", advice));
+  }
+}
+
+// `advice`, if any, ends the error of a list that is missing or no list.
 std::vector<ListedFile> read_list(const std::filesystem::path& folder, std::string_view advice = "") {
   const std::filesystem::path path = folder / kChecksumFile;
   if (!std::filesystem::exists(path))
     throw Error(fmt::format("{}: expected a complete snapshot with {}, found no such file{}{}",
                             folder.string(), kChecksumFile, advice.empty() ? "" : "; ", advice));
   const std::string source = path.string();
-  const JsonValue document = parse_json(read_text_file(path), source);
+  const JsonValue document = parse_list(path, advice);
   std::vector<ListedFile> files;
   for (const JsonValue& item : JsonFields(source, "", document).list("files")) {
     const JsonFields fields(source, "files.", item);
@@ -209,11 +220,17 @@ std::vector<std::filesystem::path> strangers_in(const std::filesystem::path& fol
   return strangers;
 }
 
-void remove_snapshot(const std::filesystem::path& folder) {
+std::vector<std::filesystem::path> removed_with_snapshot(const std::filesystem::path& folder) {
   const auto list = find_list(folder);
-  if (!list || strangers_in(folder).empty()) return remove_all_of(folder);
-  for (const ListedFile& file : *list) remove_all_of(folder / file.name);
-  remove_all_of(folder / kChecksumFile);
+  if (!list || strangers_in(folder).empty()) return {folder};
+  std::vector<std::filesystem::path> paths;
+  for (const ListedFile& file : *list) paths.push_back(folder / file.name);
+  paths.push_back(folder / kChecksumFile);
+  return paths;
+}
+
+void remove_snapshot(const std::filesystem::path& folder) {
+  for (const std::filesystem::path& path : removed_with_snapshot(folder)) remove_all_of(path);
 }
 
 std::optional<std::string> gap_in_snapshot(const std::filesystem::path& folder) {

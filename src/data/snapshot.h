@@ -53,6 +53,8 @@ std::vector<std::filesystem::path> strangers_in(const std::filesystem::path& fol
 // Removes what the list of the snapshot names, and the folder if nothing else is in it. A folder without a list is
 // removed as a whole, and none is nothing to do.
 void remove_snapshot(const std::filesystem::path& folder);
+// The files and folders that it removes.
+std::vector<std::filesystem::path> removed_with_snapshot(const std::filesystem::path& folder);
 
 // What keeps `folder` from being complete: a list that is missing or cannot be read, or the first listed file that is
 // missing or has another size, in words. Nothing when it is complete. Contents are not read.

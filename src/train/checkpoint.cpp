@@ -137,16 +137,6 @@ std::optional<EvaluatedCheckpoint> best_of(const std::vector<EvaluatedCheckpoint
   return best;
 }
 
-// The message of what a damaged checkpoint threw.
-std::optional<std::string> damage_of(const fs::path& folder) {
-  try {
-    verify_snapshot(folder);
-    return std::nullopt;
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
 }  // namespace
 
 void write_checkpoint(const fs::path& folder, const CheckpointContents& contents,
@@ -219,9 +209,18 @@ void read_checkpoint_state(const fs::path& folder, const WeightTable& table, con
   }
 }
 
-void warn_of_incomplete_checkpoints(const RunFolder& folder) {
-  for (const std::string& gap : gaps_in_checkpoints(folder)) {
+void warn_of_incomplete_checkpoints(const RunFolder& folder, std::int64_t after) {
+  for (const std::string& gap : gaps_in_checkpoints(folder, after)) {
     log_warning(fmt::format("passed over a checkpoint that is not complete: {}", gap));
+  }
+}
+
+std::optional<std::string> damage_of(const fs::path& folder) {
+  try {
+    verify_snapshot(folder, {.advice = "the checkpoint is damaged"});
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
   }
 }
 
@@ -230,7 +229,7 @@ CheckpointFolder newest_checkpoint(const RunFolder& folder) {
   if (all.empty()) {
     throw Error(fmt::format("{}. Begin anew with --overwrite", no_complete_checkpoint(folder)));
   }
-  warn_of_incomplete_checkpoints(folder);
+  warn_of_incomplete_checkpoints(folder, all.back().step);
   const auto damage = damage_of(all.back().path);
   if (!damage) return all.back();
   for (auto older = all.rbegin() + 1; older != all.rend(); ++older) {

@@ -65,11 +65,14 @@ DrafterShape read_checkpoint_drafter(const std::filesystem::path& folder);
 void read_checkpoint_state(const std::filesystem::path& folder, const WeightTable& table,
                            const TrainedState& state);
 
-// Warns of each folder that is no complete checkpoint by its list of files.
-void warn_of_incomplete_checkpoints(const RunFolder& folder);
+// Warns of each folder, of a step beyond `after`, that is no complete checkpoint by its list of files.
+void warn_of_incomplete_checkpoints(const RunFolder& folder, std::int64_t after = -1);
 
-// The newest checkpoint, its contents verified. Throws Error when there is none, and when it is damaged: then
-// the message names the newest older one that is whole, and what to do.
+// What differs from the list of files of a checkpoint, in words; nothing when it is whole. Reads all of it.
+std::optional<std::string> damage_of(const std::filesystem::path& folder);
+
+// The newest complete checkpoint, its contents verified; warns of newer ones that are not complete. Throws Error when
+// there is none, and when it is damaged: then the message names the newest older one that is whole, and what to do.
 CheckpointFolder newest_checkpoint(const RunFolder& folder);
 
 // What the newest checkpoint that holds an evaluation says.

@@ -35,8 +35,26 @@ CheckpointFolder checkpoint_of_step(const std::vector<CheckpointFolder>& all, co
 // Throws Error where it is no run with a checkpoint.
 std::vector<CheckpointFolder> checkpoints_of(const RunFolder& folder) {
   const std::vector<CheckpointFolder> all = list_checkpoints(folder);
-  if (all.empty()) throw Error(no_complete_checkpoint(folder));
-  return all;
+  if (!all.empty()) return all;
+  if (is_run_folder(folder) || std::filesystem::is_directory(folder.checkpoints()))
+    throw Error(no_complete_checkpoint(folder));
+  const std::string path = folder.path.string();
+  throw Error(fmt::format(
+      "{}: expected a run's folder, as output names it in run.yaml, found {}; relative paths start in {}",
+      path,
+      !std::filesystem::exists(path)        ? "nothing of this name"
+      : std::filesystem::is_directory(path) ? "a folder of something else"
+                                            : "a file",
+      std::filesystem::current_path().string()));
+}
+
+std::string what_is_whole(const RunFolder& folder) {
+  std::vector<std::int64_t> steps;
+  for (const CheckpointFolder& checkpoint : list_checkpoints(folder)) {
+    if (!damage_of(checkpoint.path)) steps.push_back(checkpoint.step);
+  }
+  if (steps.empty()) return "no checkpoint of this run is whole";
+  return fmt::format("name a step whose checkpoint is whole with --checkpoint: {}", fmt::join(steps, ", "));
 }
 
 CheckpointFolder choose(const RunFolder& folder, const std::string& which) {
@@ -114,12 +132,14 @@ std::optional<ExportOrigin> find_origin(const std::filesystem::path& exported) {
 
 ExportedRun export_run(const RunFolder& folder, const std::string& which) {
   checkpoints_of(folder);  // any other folder is left as it is
+  check_export_place(folder);
   // A run that goes on has the lock: its drafter is exported beside it, and leftovers wait.
   const auto lock = FolderLock::if_free(folder.path);
   if (lock) remove_leftovers(folder);
   const auto exporting = FolderLock::wait(folder.checkpoints());
   const CheckpointFolder checkpoint = choose(folder, which);
-  verify_snapshot(checkpoint.path);
+  if (const auto damage = damage_of(checkpoint.path))
+    throw Error(fmt::format("{}; {}", *damage, what_is_whole(folder)));
   const CheckpointFacts facts = read_checkpoint_facts(checkpoint.path);
   const auto best = best_checkpoint(folder);
   ExportedRun exported{

@@ -32,6 +32,29 @@ std::optional<std::int64_t> step_of(const fs::path& path) {
   return step;
 }
 
+// What empty_run_folder removes.
+std::vector<fs::path> removed_by_overwrite(const RunFolder& folder) {
+  std::vector<fs::path> paths{folder.checkpoints(), folder.choices(), folder.metrics(), folder.report(),
+                              folder.path / "eval.json"};
+  for (const fs::path& path : removed_with_snapshot(folder.exported())) paths.push_back(path);
+  return paths;
+}
+
+// Whether `path` is `folder` or in it; both without links.
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+// A file, or a folder and the files in it, without links.
+std::vector<fs::path> places_of(const fs::path& path) {
+  std::vector<fs::path> places{fs::weakly_canonical(path)};
+  if (!fs::is_directory(path)) return places;
+  for (const auto& item : fs::directory_iterator(path)) {
+    if (item.is_regular_file()) places.push_back(fs::canonical(item.path()));
+  }
+  return places;
+}
+
 // Whether there is anything but a lock and what a killed start left unfinished.
 bool holds_anything(const fs::path& folder) {
   return std::any_of(fs::directory_iterator(folder), fs::directory_iterator(), [](const auto& item) {
@@ -52,11 +75,22 @@ fs::path RunFolder::checkpoint(std::int64_t step) const {
   return checkpoints() / fmt::format("{}{:08}", kStepPrefix, step);
 }
 
+void check_export_place(const RunFolder& folder) {
+  const fs::path path = folder.exported();
+  const fs::file_status status = fs::symlink_status(path);
+  if (!fs::exists(status) || fs::is_directory(status)) return;
+  throw Error(fmt::format(
+      "{}: expected the folder of an export or nothing, found {}, which no export replaces; move it "
+      "elsewhere and try again",
+      path.string(), fs::is_symlink(status) ? "a link to " + fs::read_symlink(path).string() : "a file"));
+}
+
 void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
   const std::string name = folder.path.string();
   if (fs::exists(folder.path) && !fs::is_directory(folder.path)) {
     throw Error(fmt::format("{}: expected a folder for the run, found a file; choose another output", name));
   }
+  check_export_place(folder);
   if (existing == ExistingFolder::resume) {
     if (!fs::is_directory(folder.checkpoints())) {
       if (!fs::exists(folder.config()))
@@ -69,16 +103,21 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
     return;
   }
   if (fs::exists(folder.path) && holds_anything(folder.path)) {
-    if (existing == ExistingFolder::refuse) {
-      throw Error(
-          fmt::format("{}: the folder is there already. {}--overwrite removes that run{} and begins anew, "
-                      "output=… names another folder",
-                      name, list_checkpoints(folder).empty() ? "" : "--resume goes on with the run in it, ",
-                      fs::exists(folder.exported()) ? ", its export too," : ""));
+    const bool is_run =
+        is_run_folder(folder);  // by the first that a run writes and the last that it is without
+    const bool resumes = !list_checkpoints(folder).empty();
+    if (existing == ExistingFolder::refuse && (is_run || resumes)) {
+      throw Error(fmt::format("{}: the folder is there already. {}{}output=… names another folder", name,
+                              resumes ? "--resume goes on with the run in it, " : "",
+                              !is_run ? ""
+                              : fs::exists(folder.exported())
+                                  ? "--overwrite removes that run, its export too, and begins anew, "
+                                  : "--overwrite removes that run and begins anew, "));
     }
-    if (!is_run_folder(folder)) {  // the first that a run writes and the last that it is without
+    if (!is_run) {
       throw Error(
-          fmt::format("{}: expected a run's folder, whose config.yaml begins with \"{}\", found something "
+          fmt::format("{}: expected a new or empty folder or a run's, whose config.yaml begins with \"{}\", "
+                      "found something "
                       "else, which --overwrite does not remove; choose another output. If it is a run of an "
                       "older draftsmith, "
                       "or its config.yaml was edited, remove the folder yourself",
@@ -88,14 +127,28 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
   make_folders(folder.path);
 }
 
+void check_overwrite_keeps(const RunFolder& folder, const std::vector<RunInputPath>& inputs) {
+  const std::vector<fs::path> removed = removed_by_overwrite(folder);
+  for (const RunInputPath& input : inputs) {
+    if (input.path.empty()) continue;
+    const std::vector<fs::path> places = places_of(input.path);
+    for (const fs::path& path : removed) {
+      const fs::path gone = fs::weakly_canonical(path);
+      if (std::none_of(places.begin(), places.end(),
+                       [&](const fs::path& place) { return lies_in(place, gone); }))
+        continue;
+      throw Error(
+          fmt::format("{}: {} is or lies in {}, which --overwrite removes; choose another output, or copy it "
+                      "elsewhere and name the copy",
+                      input.option, input.path.string(), path.string()));
+    }
+  }
+}
+
 void empty_run_folder(const RunFolder& folder) {
   std::unique_ptr<FolderLock> exporting;
   if (fs::is_directory(folder.checkpoints())) exporting = FolderLock::wait(folder.checkpoints());
-  for (const fs::path& written : {folder.checkpoints(), folder.choices(), folder.metrics(), folder.report(),
-                                  folder.path / "eval.json"}) {
-    fs::remove_all(written);
-  }
-  remove_snapshot(folder.exported());
+  for (const fs::path& written : removed_by_overwrite(folder)) fs::remove_all(written);
 }
 
 void remove_leftovers(const RunFolder& folder) {
@@ -118,11 +171,12 @@ std::vector<CheckpointFolder> list_checkpoints(const RunFolder& folder) {
   return found;
 }
 
-std::vector<std::string> gaps_in_checkpoints(const RunFolder& folder) {
+std::vector<std::string> gaps_in_checkpoints(const RunFolder& folder, std::int64_t after) {
   std::vector<std::string> gaps;
   if (!fs::is_directory(folder.checkpoints())) return gaps;
   for (const auto& item : fs::directory_iterator(folder.checkpoints())) {
-    if (!step_of(item.path())) continue;
+    const auto step = step_of(item.path());
+    if (!step || *step <= after) continue;
     if (auto gap = gap_in_snapshot(item.path())) gaps.push_back(std::move(*gap));
   }
   std::sort(gaps.begin(), gaps.end());

@@ -34,6 +34,9 @@ struct RunFolder {
 // Whether its config.yaml begins as that of a run.
 bool is_run_folder(const RunFolder& folder);
 
+// Throws Error where something that is no folder has the name of the export; a link to one is not followed.
+void check_export_place(const RunFolder& folder);
+
 enum class ExistingFolder { refuse, resume, overwrite };
 
 // Makes the folder ready for a run and gives its path back. An existing one that holds anything is refused
@@ -41,6 +44,14 @@ enum class ExistingFolder { refuse, resume, overwrite };
 // folder that is there. Throws Error.
 // Call with the folder unlocked; the caller then locks it (data/folder_lock.h).
 void prepare_run_folder(const RunFolder& folder, ExistingFolder existing);
+
+// What a run reads, by the option that names it; an empty path is none.
+struct RunInputPath {
+  std::string_view option;
+  std::filesystem::path path;
+};
+// Throws Error where empty_run_folder would remove one of them, behind links too.
+void check_overwrite_keeps(const RunFolder& folder, const std::vector<RunInputPath>& inputs);
 
 // Removes what a run writes there but its config.yaml, which is replaced; anything else stays, in export/ too. Waits for
 // an export that still reads the older run. The caller holds the folder's lock.
@@ -57,8 +68,9 @@ struct CheckpointFolder {
 // Those that are complete by their list, by step. Contents are not read.
 std::vector<CheckpointFolder> list_checkpoints(const RunFolder& folder);
 
-// Of each folder with a checkpoint's name that is not complete by its list, by name: what is missing, in words.
-std::vector<std::string> gaps_in_checkpoints(const RunFolder& folder);
+// Of each folder with the name of a checkpoint, of a step beyond `after`, that is not complete by its list, by name: what
+// is missing, in words.
+std::vector<std::string> gaps_in_checkpoints(const RunFolder& folder, std::int64_t after = -1);
 
 // What an error says of a run without a complete checkpoint: the folder, and the gap in each that is there.
 std::string no_complete_checkpoint(const RunFolder& folder);

@@ -248,6 +248,13 @@ TrainResult train_as(const TrainRequest& request, const RunFolder& folder, const
 TrainResult train(const TrainRequest& request) {
   const RunFolder folder{request.config.output};
   prepare_run_folder(folder, request.existing);
+  const RunConfig& config = request.config;
+  if (request.existing == ExistingFolder::overwrite) {
+    check_overwrite_keeps(folder, {{"drafter.init", config.drafter.init},
+                                   {"target", config.target},
+                                   {"data.train", config.data.train},
+                                   {"data.eval", config.data.eval}});
+  }
   const FolderLock lock(folder.path);
   const RunInputs& data = request.inputs;
   const std::int64_t steps = resolve_steps(request.config, data.train, data.shapes.budget);

@@ -89,6 +89,10 @@ TEST(Snapshot, AFolderWithoutAListOrWithABrokenOneIsNotComplete) {
   folder.write("checksums.json", R"({"files": [{"name": "a", "bytes": -1, "crc32c": 0}]})");
   expect_error([&] { verify_snapshot(folder.path()); }, {"checksums.json", "files.bytes", "found -1"});
   EXPECT_FALSE(is_complete_snapshot(folder.path()));
+  folder.write("checksums.json", R"({"files": [{"na)");
+  EXPECT_THAT(gap_in_snapshot(folder.path()),
+              testing::Optional(testing::EndsWith(
+                  "checksums.json: expected the list of a snapshot's files, found 15 bytes that are none")));
 }
 
 TEST(Snapshot, NeedsAFolderToStandIn) {

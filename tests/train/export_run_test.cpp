@@ -15,6 +15,7 @@
 #include "data/folder_lock.h"
 #include "data/snapshot.h"
 #include "support/expect_error.h"
+#include "train/checkpoint.h"
 #include "train/tiny_run.h"
 
 namespace draftsmith {
@@ -109,10 +110,41 @@ TEST(ExportRun, AnUnknownCheckpointNamesThoseThatThereAre) {
   train_and_keep(run);
   expect_error([&] { export_run(run.folder(), "7"); }, {"--checkpoint 7", "1, 2, 3, 4"});
   expect_error([&] { export_run(run.folder(), "newest"); }, {"best, last or a step"});
-  expect_error([&] { export_run({run.folder().path / "export"}, "best"); }, {"complete checkpoint"});
+}
+
+TEST(ExportRun, WhatIsNoRunIsSaidToBeNone) {
+  TinyRun run;
+  run.config.train.steps = 1;
+  run.train();
+  const auto refused = [&](const std::filesystem::path& path, const std::string& found) {
+    expect_error([&] { export_run({path}, "best"); },
+                 {path.string() + ": expected a run's folder", "found " + found});
+  };
+  refused(run.folder().path / "nope", "nothing of this name");
+  refused(run.folder().metrics(), "a file");
+  refused(run.folder().checkpoint(1), "a folder of something else");
 }
 
 void damage(const std::filesystem::path& file) { std::filesystem::resize_file(file, 10); }
+
+TEST(ExportRun, OfADamagedCheckpointTheWholeOnesAreNamed) {
+  TinyRun run;
+  train_and_keep(run);
+  const std::filesystem::path state = run.folder().checkpoint(4) / "state.safetensors";
+  std::string bytes = read_text_file(state);
+  bytes.back() ^= 1;
+  atomic_write_file(state, bytes);
+  expect_error([&] { export_run(run.folder(), "last"); },
+               {state.string(), "expected checksum", "whole with --checkpoint: 1, 2, 3"});
+  // By its size alone, and no folder is passed over that a resumed run does not come by.
+  damage(state);
+  damage(run.folder().checkpoint(2) / kChecksumFile);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(newest_checkpoint(run.folder()).step, 3);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("step-00000004/state.safetensors"), said.npos) << said;
+  EXPECT_EQ(said.find("step-00000002"), said.npos) << said;
+}
 
 // As a run's end finds it when the best checkpoint was damaged after it had been exported.
 class ExportOfADamagedBest : public testing::Test {

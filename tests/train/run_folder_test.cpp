@@ -43,6 +43,53 @@ TEST(RunFolder, OverwriteTouchesTheOlderRunOnlyWhenTheNewOneHasBegun) {
   EXPECT_TRUE(fs::exists(fs::path(run.config.output) / "notes.txt"));
 }
 
+// Killed before its first checkpoint, it would leave neither; a link hides nothing.
+TEST(RunFolder, OverwriteRemovesNothingThatTheNewRunReads) {
+  TinyRun run;
+  run.config.train.steps = 2;
+  run.train();
+  const fs::path exported = export_run(run.folder(), "last").folder;
+  const fs::path link = fs::path(run.config.output + "-link");
+  fs::create_directory(link);
+  fs::create_symlink(exported / "config.json", link / "config.json");
+  fs::create_symlink(exported / "model.safetensors", link / "model.safetensors");
+  std::ofstream(exported / "mine.jsonl") << "kept by --overwrite";
+  for (const fs::path& init : {exported, link}) {
+    run.config.drafter.init = init;
+    expect_error([&] { run.train(ExistingFolder::overwrite); },
+                 {"drafter.init: " + init.string() + " is or lies in ", "which --overwrite removes", "copy"});
+    EXPECT_TRUE(fs::exists(run.folder().checkpoint(2)));
+  }
+  run.config.drafter.init.clear();
+  run.config.data.eval = run.folder().metrics();
+  expect_error([&] { run.train(ExistingFolder::overwrite); }, {"data.eval: ", "metrics.jsonl"});
+  run.config.data.eval = exported / "mine.jsonl";
+  run.train(ExistingFolder::overwrite);
+  EXPECT_TRUE(fs::exists(exported / "mine.jsonl"));
+}
+
+TEST(RunFolder, NeitherAnExportNorANewRunReplacesWhatIsNoFolder) {
+  TinyRun run;
+  run.config.train.steps = 1;
+  run.train();
+  const auto refused = [&](const std::string& found) {
+    expect_error([&] { export_run(run.folder(), "last"); },
+                 {"/export: expected the folder of an export", found});
+    expect_error([&] { run.train(ExistingFolder::overwrite); }, {"/export: expected the folder", found});
+  };
+  std::ofstream(run.folder().exported()) << "mine";
+  refused("found a file");
+  fs::remove(run.folder().exported());
+  fs::create_directory_symlink("elsewhere", run.folder().exported());
+  refused("found a link to elsewhere");
+}
+
+TEST(RunFolder, AFolderThatALinkNamesButIsNotThereIsNotMade) {
+  TinyRun run;
+  fs::create_symlink("nowhere", run.config.output);
+  expect_error([&] { run.train(); }, {run.config.output + ": expected a folder, found a link to nowhere"});
+}
+
 TEST(RunFolder, AStartThatFailedDoesNotBlockTheNextOne) {
   TinyRun run;
   run.config.train.steps = 2;
@@ -69,7 +116,9 @@ TEST(RunFolder, OverwriteNeverRemovesWhatIsNoRun) {
   TinyRun run;
   fs::create_directories(run.config.output);
   std::ofstream(fs::path(run.config.output) / "thesis.txt") << "years of work";
-  expect_error([&] { run.train(ExistingFolder::overwrite); }, {"does not remove"});
+  for (const ExistingFolder existing : {ExistingFolder::refuse, ExistingFolder::overwrite})
+    expect_error([&] { run.train(existing); },
+                 {"expected a new or empty folder or a run's", "does not remove"});
   // A folder with a config.yaml of something else is no run either.
   fs::create_directories(run.folder().checkpoints());
   std::ofstream(run.folder().config()) << "model: resnet\n";
