@@ -9,7 +9,6 @@
 #include "app/commands.h"
 #include "base/error.h"
 #include "data/conversations.h"
-#include "data/file.h"
 #include "generate/evaluate.h"
 
 namespace draftsmith {
@@ -45,7 +44,7 @@ int run_eval(const EvalArguments& arguments) {
   const DecodingPaths paths = find_decoding_paths(arguments.decoding);
   const fs::path file = conversations_file(arguments, paths);
   const fs::path output = output_file(arguments, paths);
-  if (!output.empty()) check_writable(output);
+  if (!output.empty()) check_evaluation_path(output);
   const DecodingModels models = load_decoding_models(arguments.decoding, paths);
   const Corpus corpus = read_conversations({.file = file,
                                             .tokenizer = models.tokenizer,

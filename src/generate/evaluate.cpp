@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 #include <fmt/format.h>
 
@@ -83,6 +84,23 @@ std::string describe_equality(const EvaluationReport& report) {
       report.sampling.temperature, report.sampling.top_p, report.sampling.greedy_drafts ? "greedy" : "drawn");
 }
 
+// By what every result has held; a file beyond any result's size is not read.
+bool is_evaluation(const std::filesystem::path& path) {
+  constexpr std::uintmax_t kMostBytes = 16 << 20;
+  if (std::filesystem::file_size(path) > kMostBytes) return false;
+  try {
+    const JsonValue json = parse_json(read_text_file(path), path.string());
+    const auto* const members = json.get<JsonObject>();
+    if (members == nullptr) return false;
+    for (const char* key : {"pooled", "domains", "by_offset", "conversations", "seconds"}) {
+      if (find_member(*members, key) == nullptr) return false;
+    }
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::optional<double> AcceptanceSums::tokens_per_cycle() const { return share(committed, cycles); }
@@ -148,6 +166,16 @@ void write_evaluation(const std::filesystem::path& path, const EvaluationReport&
                            {"speculative_tokens_per_second", json_of(report.speculative.tokens_per_second())},
                            {"speed_up", json_of(report.speed_up())}};
   write_result_file(path, write_json({members}, JsonLayout::indented));
+}
+
+void check_evaluation_path(const std::filesystem::path& path) {
+  check_writable(path);
+  if (!std::filesystem::is_regular_file(path) || std::filesystem::is_empty(path) || is_evaluation(path))
+    return;
+  throw Error(fmt::format(
+      "{}: expected a new file, or the result of an earlier eval, found something else, which is not "
+      "replaced; name another path with --output, or move it elsewhere",
+      path.string()));
 }
 
 void print_evaluation(std::ostream& out, const EvaluationReport& report) {

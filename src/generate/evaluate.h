@@ -70,6 +70,10 @@ EvaluationReport evaluate_drafter(Decoder& decoder, const EvaluationRun& run);
 // "seconds", and the rates}, null where nothing was measured: docs/formats.md. Replaces the file in one step.
 void write_evaluation(const std::filesystem::path& path, const EvaluationReport& report);
 
+// Throws Error where write_evaluation(path) would, and where it would replace a file that is neither empty nor an earlier
+// result. For asking before long work.
+void check_evaluation_path(const std::filesystem::path& path);
+
 // A table by domain, the share accepted by offset, equality and rates.
 void print_evaluation(std::ostream& out, const EvaluationReport& report);
 

@@ -225,5 +225,26 @@ TEST_F(DecodingCommands, EvalRefusesAnOutputThatCannotBeWrittenBeforeItDecodes) 
   }
 }
 
+TEST_F(DecodingCommands, EvalReplacesNoFileButAnEmptyOneOrAnEarlierResult) {
+  const std::string data = folder_.write("data.jsonl", read_text_file(kDemo / "eval.jsonl"));
+  const auto eval = [&](const std::string& output) {
+    return type({"eval", drafter(), "--target", target(), "--data", data, "--conversations", "1",
+                 "--max-new-tokens", "2", "--output", output});
+  };
+  for (const std::string& path :
+       {data, std::string(folder_.write("config.yaml", "steps: 1\n")),
+        std::string(folder_.write("log.json", R"({"pooled": 1, "domains": {}})"))}) {
+    const std::string before = read_text_file(path);
+    const Outcome outcome = eval(path);
+    EXPECT_EQ(outcome.code, kExitError);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(path + ": expected a new file"), HasSubstr("another path")));
+    EXPECT_THAT(outcome.out, testing::IsEmpty()) << "before it decodes";
+    EXPECT_TRUE(read_text_file(path) == before);
+  }
+  const std::string output = folder_.write("eval.json", "");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(eval(output).code, kExitDone);
+  EXPECT_EQ(eval("/dev/null").code, kExitDone);
+}
+
 }  // namespace
 }  // namespace draftsmith
