@@ -154,7 +154,8 @@ void check_budget(const RunConfig& config, Findings& findings) {
   }
 }
 
-void check_loss(const LossConfig& loss, Findings& findings) {
+void check_loss(const RunConfig& config, Findings& findings) {
+  const LossConfig& loss = config.train.loss;
   if (loss.type == LossKind::dpace && loss.gamma) {
     findings.push_back(
         {"train.loss.gamma",
@@ -165,6 +166,13 @@ void check_loss(const LossConfig& loss, Findings& findings) {
     findings.push_back({"train.loss.alpha",
                         "'train.loss.alpha' belongs to the dpace loss: leave it out, or set "
                         "'train.loss.type' to dpace"});
+  }
+  if (loss.type == LossKind::dpace && loss.alpha == 0.0 && config.drafter.init.empty()) {
+    findings.push_back(
+        {"train.loss.alpha",
+         "'train.loss.alpha' is 0, so that a slot weighs what the drafter gives its label, which is "
+         "next to nothing with random weights, and nothing is learned: set it above 0, as to 0.5, or "
+         "begin with a trained drafter, 'drafter.init'"});
   }
 }
 
@@ -254,7 +262,7 @@ std::vector<ConfigFinding> check_config(const RunConfig& config) {
   check_sliding(config.drafter, findings);
   check_rope_scaling(config.drafter.rope.scaling, findings);
   check_budget(config, findings);
-  check_loss(config.train.loss, findings);
+  check_loss(config, findings);
   check_distillation(config.train.loss, findings);
   check_noise(config.train.noise, findings);
   check_role("devices.targets", config.devices.targets, findings);

@@ -103,6 +103,13 @@ TEST(ConfigCheck, GammaBelongsToDflashAndAlphaToDpace) {
       IsEmpty());
 }
 
+TEST(ConfigCheck, WithoutSmoothingDpaceTakesATrainedDrafter) {
+  const auto unsmoothed = [](RunConfig& run) { run.train.loss = {.type = LossKind::dpace, .alpha = 0}; };
+  EXPECT_THAT(findings_after(unsmoothed), HasSubstr("'train.loss.alpha' is 0, so that a slot weighs"));
+  EXPECT_THAT(findings_after([&](RunConfig& run) { unsmoothed(run), run.drafter.init = "trained"; }),
+              IsEmpty());
+}
+
 TEST(ConfigCheck, AnOptionWithoutEffectIsNotPassedOver) {
   EXPECT_THAT(findings_after([](RunConfig& run) { run.train.noise.scale = 0.3; }),
               HasSubstr("'train.noise.scale' is set, but 'train.noise.type' is none"));
