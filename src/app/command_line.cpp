@@ -82,7 +82,9 @@ void add_import(CLI::App& app, ImportArguments& arguments, Chosen& chosen) {
 
 void add_config(CLI::App& command, std::string& config, std::vector<std::string>& overrides) {
   command.add_option("config", config, "The run's configuration, as in examples/demo/run.yaml")->required();
-  command.add_option("overrides", overrides, "Options that win over the file, as in train.steps=800");
+  command.add_option(
+      "overrides", overrides,
+      "Options that win over the file, as in train.steps=800; null leaves one out, as in data.eval=null");
 }
 
 void add_train(CLI::App& app, TrainArguments& arguments, Chosen& chosen) {

@@ -57,9 +57,13 @@ std::string keys_of(std::string_view section) {
 std::string unknown_key_text(const std::string& name) {
   const std::string nearest = nearest_known_key(name);
   if (nearest.empty()) {
-    const std::size_t dot = name.rfind('.');
-    return fmt::format("unknown key '{}'; known there are {}", name,
-                       keys_of(dot == std::string::npos ? "" : name.substr(0, dot)));
+    std::string section = name;
+    do {
+      const std::size_t dot = section.rfind('.');
+      section.erase(dot == std::string::npos ? 0 : dot);
+    } while (!section.empty() && !is_section(section));
+    return fmt::format("unknown key '{}'; known {} are {}", name,
+                       section.empty() ? "keys" : fmt::format("in '{}'", section), keys_of(section));
   }
   const Option* const known = find_option(nearest);
   return fmt::format("unknown key '{}'; the nearest known key is '{}' ({})", name, nearest,
@@ -88,6 +92,7 @@ std::string found_text(const YAML::Node& node) {
   if (node.IsNull()) return "nothing";
   if (node.IsSequence()) return node.size() == 0 ? "an empty list" : fmt::format("a list of {}", node.size());
   if (node.IsMap()) return "a mapping";
+  if (node.Scalar().empty()) return "an empty text";
   const OptionScalar scalar = scalar_from(node);
   if (std::holds_alternative<std::string>(scalar)) return fmt::format("the text '{}'", node.Scalar());
   return node.Scalar();
@@ -99,12 +104,23 @@ class Reader {
   // Names a node of the document that is being read: by position in a file, as typed on a command line.
   using PlaceOf = std::function<std::string(const YAML::Node&)>;
 
-  // The entries of `section`, "" being the whole document.
-  void read_section(const std::string& section, const YAML::Node& node, const PlaceOf& place_of) {
+  struct Entry {
+    std::string name;
+    YAML::Node key;
+    YAML::Node value;
+
+    // The mark of a value that is not there is that of whatever follows.
+    const YAML::Node& marked() const { return value.IsNull() ? key : value; }
+  };
+
+  // The section "" is the whole document.
+  void read_section(const Entry& section, const PlaceOf& place_of) {
+    const YAML::Node& node = section.value;
     if (!node.IsMap()) {
-      const std::string what = section.empty() ? "the configuration" : fmt::format("'{}'", section);
-      problems_.push_back({place_of(node), fmt::format("{} must be a mapping with the keys {}; found {}",
-                                                       what, keys_of(section), found_text(node))});
+      const std::string what = section.name.empty() ? "the configuration" : fmt::format("'{}'", section.name);
+      problems_.push_back(
+          {place_of(section.marked()), fmt::format("{} must be a mapping with the keys {}; found {}", what,
+                                                   keys_of(section.name), found_text(node))});
       return;
     }
     std::set<std::string> seen;
@@ -121,7 +137,7 @@ class Reader {
              fmt::format("the key '{}' has a dot: in YAML, sections are nested mappings", key)});
         continue;
       }
-      const std::string name = joined(section, key);
+      const std::string name = joined(section.name, key);
       if (!seen.insert(name).second) {
         add_duplicate(place_of(entry.first), name);
         continue;
@@ -130,24 +146,12 @@ class Reader {
     }
   }
 
-  struct Entry {
-    std::string name;
-    YAML::Node key;
-    YAML::Node value;
-  };
-
   void read_entry(const Entry& entry, const PlaceOf& place_of) {
     const Option* option = find_option(entry.name);
-    if (entry.value.IsNull() && (option || is_section(entry.name))) {
-      // The mark of a value that is not there is that of whatever follows, so the key is pointed at.
-      const std::string expected =
-          option ? allowed_text(*option) : "a mapping with the keys " + keys_of(entry.name);
-      problems_.push_back(
-          {place_of(entry.key), fmt::format("'{}' must be {}; found nothing", entry.name, expected)});
-    } else if (option) {
-      read_option(*option, entry.value, place_of);
+    if (option) {
+      read_option(*option, entry.value, place_of(entry.marked()));
     } else if (is_section(entry.name)) {
-      read_section(entry.name, entry.value, place_of);
+      read_section(entry, place_of);
     } else {
       problems_.push_back({place_of(entry.key), unknown_key_text(entry.name)});
     }
@@ -183,15 +187,15 @@ class Reader {
     problems_.push_back({place, fmt::format("'{}' is given twice: keep one", name)});
   }
 
-  void read_option(const Option& option, const YAML::Node& node, const PlaceOf& place_of) {
-    const std::string place = place_of(node);
+  void read_option(const Option& option, const YAML::Node& node, const std::string& place) {
     if (!given_.insert(option.name).second) return add_duplicate(place, option.name);
     const auto refuse = [&](const std::string& found) {
       problems_.push_back(
           {place, fmt::format("'{}' must be {}; found {}", option.name, allowed_text(option), found)});
     };
     OptionValue value;
-    if (option.may_be_auto && node.IsScalar() && node.Scalar() == "auto") {
+    const bool is_auto = node.IsNull() || (node.IsScalar() && node.Scalar() == "auto");
+    if ((option.may_be_auto && is_auto) || (option.may_be_null && node.IsNull())) {
       option.set(config, value);
       places_[std::string(option.name)] = place;
       return;
@@ -210,7 +214,8 @@ class Reader {
     }
     for (std::size_t i = 0; i < value.size(); ++i) {
       if (is_allowed(option, value[i])) continue;
-      return refuse(option.is_list ? "the entry " + found_text(node[i]) : found_text(node));
+      const std::string found = option.is_list ? "the entry " + found_text(node[i]) : found_text(node);
+      return refuse(found + refusal_hint(option, value[i], (option.is_list ? node[i] : node).Scalar()));
     }
     option.set(config, value);
     places_[std::string(option.name)] = place;
@@ -270,6 +275,12 @@ void read_override(const std::string& text, Reader& reader) {
   if (equals == std::string::npos || name.empty()) {
     return reader.add_problem({text, "an override is name=value, as in train.steps=800"});
   }
+  // What a shell makes of a variable that is not set must not unset an option.
+  if (text.find_first_not_of(' ', equals + 1) == std::string::npos) {
+    return reader.add_problem({text,
+                               "nothing follows the =; an override is name=value, as in train.steps=800, "
+                               "and name=null leaves out what need not be said"});
+  }
   YAML::Node value;
   try {
     value = YAML::Load(text.substr(equals + 1));
@@ -298,7 +309,7 @@ RunConfig parse_config(const ConfigText& source) {
     const YAML::Mark mark = node.Mark();
     return fmt::format("{}:{}:{}", source.name, mark.line + 1, mark.column + 1);
   };
-  if (!document.IsNull()) reader.read_section("", document, place_of);
+  if (!document.IsNull()) reader.read_section({.name = "", .key = document, .value = document}, place_of);
   reader.begin_overrides();
   for (const std::string& text : source.overrides) read_override(text, reader);
   // A value that was refused would be reported again as what its default does to the others.
@@ -313,7 +324,13 @@ RunConfig parse_config(const ConfigText& source) {
 
 RunConfig load_config(const ConfigFile& file) {
   std::ifstream stream(file.path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(file.path)) {
+  if (std::filesystem::is_directory(file.path)) {
+    const std::filesystem::path inside = file.path / "config.yaml";
+    throw Error(
+        fmt::format("{}: expected a configuration's file, found a folder{}", file.path.string(),
+                    std::filesystem::exists(inside) ? "; did you mean " + inside.string() + "?" : ""));
+  }
+  if (!stream) {
     throw Error(fmt::format("{}: this configuration cannot be read; relative paths start in {}",
                             file.path.string(), std::filesystem::current_path().string()));
   }

@@ -35,6 +35,11 @@ Option or_auto(Option option) {
   return option;
 }
 
+Option or_null(Option option) {
+  option.may_be_null = true;
+  return option;
+}
+
 Option exactly(std::int64_t entries, Option option) {
   option.entries = {entries, entries};
   return option;
@@ -115,9 +120,9 @@ std::vector<Option> drafter_options() {
           "drafter.mask_token_id", {0, 1 << 24},
           "an unused row of the embedding table; auto: the tokenizer's mask token",
           [](auto& run) -> auto& { return run.drafter.mask_token_id; }),
-      declare(
+      or_null(declare(
           "drafter.init", "a drafter's folder whose weights training begins with; without it they are random",
-          [](auto& run) -> auto& { return run.drafter.init; }),
+          [](auto& run) -> auto& { return run.drafter.init; })),
   };
 }
 
@@ -126,9 +131,9 @@ std::vector<Option> data_options() {
       required(declare(
           "data.train", "JSON lines to train on: conversations, texts or tokens",
           [](auto& run) -> auto& { return run.data.train; })),
-      declare(
+      or_null(declare(
           "data.eval", "JSON lines held out, of the same kinds; without them nothing is evaluated",
-          [](auto& run) -> auto& { return run.data.eval; }),
+          [](auto& run) -> auto& { return run.data.eval; })),
       integer(
           "data.max_length", {2, 1 << 24}, "tokens kept of a conversation",
           [](auto& run) -> auto& { return run.data.max_length; }),
@@ -172,7 +177,7 @@ std::vector<Option> train_options() {
           "train.loss.distill.weight", {0, 1}, "share of the target's own distribution in the loss; 0: none",
           [](auto& run) -> auto& { return run.train.loss.distill.weight; }),
       real(
-          "train.loss.distill.temperature", above_zero(1000), "softens both distributions",
+          "train.loss.distill.temperature", {1e-3, 1000}, "softens both distributions",
           [](auto& run) -> auto& { return run.train.loss.distill.temperature; }),
       declare(
           "train.noise.type", "noise on the drafter's copy of the target's features",

@@ -124,6 +124,8 @@ void write_member(Member& member, const OptionValue& value) {
   } else if constexpr (Traits::kIsOptional) {
     member.reset();
     if (!value.empty()) member = from_scalar<Entry>(value.front());
+  } else if constexpr (std::is_same_v<Member, std::string>) {
+    member = value.empty() ? std::string() : from_scalar<Entry>(value.front());
   } else {
     DRAFTSMITH_CHECK(value.size() == 1, "only what may be left to a rule can be unset");
     member = from_scalar<Entry>(value.front());

@@ -1,6 +1,7 @@
 #include "app/options.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -11,6 +12,8 @@
 
 namespace draftsmith {
 namespace {
+
+constexpr float kSmallestFloat = std::numeric_limits<float>::min();
 
 std::string range_text(const Option& option) {
   if (option.type == ValueType::integer) {
@@ -84,6 +87,9 @@ std::size_t key_distance(std::string_view name, std::string_view known) {
   return std::min(by_key, edit_distance(name, known));
 }
 
+// Not 0, but closer to it than float32 keeps a number.
+bool vanishes(double value) { return value != 0 && std::abs(value) < kSmallestFloat; }
+
 std::string default_text(const Option& option) {
   if (option.is_required) return "required";
   const OptionValue value = option.get(RunConfig{});
@@ -120,7 +126,8 @@ bool is_allowed(const Option& option, const OptionScalar& scalar) {
       if (!integer && !real) return false;
       const double value = integer ? static_cast<double>(*integer) : *real;
       const AllowedReals& range = option.reals;
-      return std::isfinite(value) && (range.excludes_least ? value > range.least : value >= range.least) &&
+      return std::isfinite(value) && !vanishes(value) &&
+             (range.excludes_least ? value > range.least : value >= range.least) &&
              (range.excludes_most ? value < range.most : value <= range.most);
     }
     case ValueType::text:
@@ -134,7 +141,21 @@ bool is_allowed(const Option& option, const OptionScalar& scalar) {
 std::string allowed_text(const Option& option) {
   std::string text = option.is_list ? list_allowed_text(option) : one_allowed_text(option);
   if (option.may_be_auto) text += ", or auto";
+  if (option.may_be_null) text += ", or null";
   return text;
+}
+
+std::string refusal_hint(const Option& option, const OptionScalar& scalar, const std::string& typed) {
+  if (option.type == ValueType::text && !std::holds_alternative<std::string>(scalar)) {
+    return fmt::format("; as text it stands in quotes, \"{0}\", on a command line {1}='{2}\"{0}\"{3}'", typed,
+                       option.name, option.is_list ? "[" : "", option.is_list ? "]" : "");
+  }
+  const auto* real = std::get_if<double>(&scalar);
+  if (option.type == ValueType::real && real && vanishes(*real)) {
+    return fmt::format(", which is nearer to 0 than float32 keeps a number: its smallest is {}",
+                       kSmallestFloat);
+  }
+  return {};
 }
 
 std::string scalar_text(const OptionScalar& scalar) {
@@ -154,10 +175,13 @@ std::string option_reference() {
 }
 
 std::string nearest_known_key(std::string_view name) {
+  std::string lower(name);  // as all known keys are
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
   std::string nearest;
   std::size_t least = std::numeric_limits<std::size_t>::max();
   const auto consider = [&](std::string_view known) {
-    const std::size_t distance = key_distance(name, known);
+    const std::size_t distance = key_distance(lower, known);
     if (distance >= least) return;
     least = distance;
     nearest = known;

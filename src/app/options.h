@@ -40,7 +40,8 @@ struct Option {
   ValueType type;
   bool is_list = false;
   bool is_required = false;
-  bool may_be_auto = false;               // the word auto leaves it to the rule
+  bool may_be_auto = false;               // the word auto, or null, leaves it to the rule
+  bool may_be_null = false;               // null leaves it out
   AllowedIntegers integers{};             // for ValueType::integer, of each entry
   AllowedReals reals{};                   // for ValueType::real, of each entry
   std::vector<std::string_view> choices;  // for ValueType::choice, of each entry
@@ -54,8 +55,12 @@ const std::vector<Option>& all_options();
 
 const Option* find_option(std::string_view name);
 
-// True when the scalar has the option's type and lies in its range. An integer is a fine real.
+// True when the scalar has the option's type and lies in its range. An integer is a fine real; a real that float32
+// would take for 0 is not.
 bool is_allowed(const Option& option, const OptionScalar& scalar);
+
+// What allowed_text() leaves open about a scalar that is not allowed, typed as `typed`; may be empty.
+std::string refusal_hint(const Option& option, const OptionScalar& scalar, const std::string& typed);
 
 // As in "an integer from 2 to 32" or "a list of 2 numbers from 0 to below 1".
 std::string allowed_text(const Option& option);

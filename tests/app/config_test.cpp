@@ -166,12 +166,21 @@ TEST(Config, AnUnknownKeyNamesItsPlaceAndTheNearestKeyWithItsRange) {
           "run.yaml:5:3: unknown key 'train.stepz'; the nearest known key is 'train.steps' (an integer from "
           "1 to 1000000000, or auto)"));
   EXPECT_THAT(refusal_of_line("train: {banana: 1}"),
-              HasSubstr("unknown key 'train.banana'; known there are steps, epochs, context_tokens"));
+              HasSubstr("unknown key 'train.banana'; known in 'train' are steps, epochs, context_tokens"));
   EXPECT_THAT(refusal_of_line("banana: 1"),
-              HasSubstr("unknown key 'banana'; known there are target, drafter"));
+              HasSubstr("unknown key 'banana'; known keys are target, drafter"));
   EXPECT_THAT(refusal_of_line("ouptut: x"),
               HasSubstr("run.yaml:4:1: unknown key 'ouptut'; the nearest known key is "
                         "'output' (text)"));
+}
+
+TEST(Config, AKeyBelowAnOptionIsOneOfTheSectionAboveIt) {
+  EXPECT_THAT(refusal(kShortest, {"train.steps.x=3"}),
+              HasSubstr("unknown key 'train.steps.x'; known in 'train' are steps, epochs, context_tokens"));
+}
+
+TEST(Config, AKeyInCapitalsIsFoundInSmallLetters) {
+  EXPECT_THAT(refusal(kShortest, {"TRAIN.STEPS=3"}), HasSubstr("the nearest known key is 'train.steps'"));
 }
 
 TEST(Config, AKeyInTheWrongSectionIsFoundWhereItBelongs) {
@@ -210,23 +219,66 @@ TEST(Config, AWrongTypeNamesWhatWasExpectedAndFound) {
 }
 
 TEST(Config, ATextThatLooksLikeANumberMustBeQuoted) {
-  EXPECT_THAT(refusal("target: 7\ndata: {train: t}\noutput: o\n"),
-              HasSubstr("'target' must be text; found 7"));
+  EXPECT_THAT(
+      refusal("target: 7\ndata: {train: t}\noutput: o\n"),
+      HasSubstr("'target' must be text; found 7; as text it stands in quotes, \"7\", on a command line "
+                "target='\"7\"'"));
+  EXPECT_EQ(parse(kShortest, {"target=\"7\""}).target, "7");
+  EXPECT_THAT(refusal(kShortest, {"output=1e5"}), HasSubstr("in quotes, \"1e5\", on"));
+  EXPECT_THAT(refusal(kShortest, {"devices.targets=[true]"}), HasSubstr("devices.targets='[\"true\"]'"));
   EXPECT_EQ(parse("target: \"7\"\ndata: {train: t}\noutput: o\n").target, "7");
 }
 
 TEST(Config, NothingAsAValueIsRefused) {
   EXPECT_THAT(refusal_of_line("drafter: {layers: }"), HasSubstr("'drafter.layers' must be an integer"));
-  EXPECT_THAT(refusal(kShortest + "train:\n  steps:\n  blocks: 3\n"),
-              HasSubstr("run.yaml:5:3: 'train.steps' must be"));
+  EXPECT_THAT(refusal(kShortest + "train:\n  blocks:\n  seed: 3\n"),
+              HasSubstr("run.yaml:5:3: 'train.blocks' must be"));
   EXPECT_THAT(refusal_of_line("drafter: 3"),
               HasSubstr("run.yaml:4:10: 'drafter' must be a mapping with the keys"));
   EXPECT_THAT(refusal_of_line("drafter: {layers: ~}"), HasSubstr("found nothing"));
-  EXPECT_THAT(refusal_of_line("drafter: {taps: null}"), HasSubstr("found nothing"));
-  EXPECT_THAT(refusal("target: \"\"\ndata: {train: t}\noutput: o\n"), HasSubstr("'target' must be text"));
+  EXPECT_THAT(refusal_of_line("devices: {targets: null}"), HasSubstr("found nothing"));
+  EXPECT_THAT(refusal(kShortest, {"target=null"}), HasSubstr("'target' must be text; found nothing"));
+  EXPECT_THAT(refusal("target: \"\"\ndata: {train: t}\noutput: o\n"),
+              HasSubstr("'target' must be text; found an empty text"));
   EXPECT_THAT(refusal_of_line("train:"),
               HasSubstr("run.yaml:4:1: 'train' must be a mapping with the keys steps, epochs, "));
-  EXPECT_THAT(refusal(kShortest, {"train.steps="}), HasSubstr("train.steps=: 'train.steps' must be"));
+  EXPECT_THAT(refusal(kShortest, {"train.steps="}),
+              HasSubstr("train.steps=: nothing follows the =; an override is"));
+}
+
+TEST(Config, NullUnsetsWhatNeedNotBeSaid) {
+  const std::string file =
+      "target: folder\ndata: {train: t, eval: e}\noutput: o\ndrafter: {init: i, layers: 1, taps: [1]}\n"
+      "train: {steps: 5}\n";
+  const RunConfig config =
+      parse(file, {"data.eval=null", "drafter.init=~", "drafter.taps=null", "train={steps: }"});
+  EXPECT_EQ(config.data.eval, "");
+  EXPECT_EQ(config.drafter.init, "");
+  EXPECT_TRUE(config.drafter.taps.empty());
+  EXPECT_EQ(config.train.steps, 400);
+  EXPECT_EQ(parse("target: folder\ndata:\n  train: t\n  eval:\noutput: o\n").data.eval, "");
+}
+
+// 1e-300 as a float is 0, which turns clipping and the decay off.
+TEST(Config, ANumberThatFloat32TakesForZeroIsRefused) {
+  for (const char* option :
+       {"train.loss.gamma", "train.optimizer.clip", "train.optimizer.lr", "train.optimizer.eps"}) {
+    EXPECT_THAT(
+        refusal(kShortest, {std::string(option) + "=1e-300"}),
+        HasSubstr(
+            "found 1e-300, which is nearer to 0 than float32 keeps a number: its smallest is 1.1754944e-38"));
+    EXPECT_EQ(refusal(kShortest, {std::string(option) + "=1.2e-38"}), "accepted");
+  }
+  EXPECT_THAT(refusal(kShortest, {"train.optimizer.betas=[1e-300, 0.9]"}),
+              HasSubstr("found the entry 1e-300, which"));
+  EXPECT_EQ(refusal(kShortest, {"train.loss.gamma=0", "train.optimizer.clip=0"}), "accepted");
+}
+
+TEST(Config, ATemperatureLeavesLogitsWithinFloat32) {
+  const std::string section = "train.loss.distill={weight: 1, temperature: ";
+  EXPECT_THAT(refusal(kShortest, {section + "1e-30}"}),
+              HasSubstr("must be a number from 0.001 to 1000; found 1e-30"));
+  EXPECT_EQ(refusal(kShortest, {section + "0.001}"}), "accepted");
 }
 
 TEST(Config, ValuesOutsideTheirRangeAreRefused) {
@@ -314,7 +366,18 @@ TEST(Config, AMissingFileSaysWhereRelativePathsStart) {
                 AllOf(HasSubstr("no/such.yaml: this configuration cannot be read"),
                       HasSubstr("relative paths start in " + std::filesystem::current_path().string())));
   }
-  EXPECT_THROW(load_config({.path = std::filesystem::temp_directory_path()}), Error);
+}
+
+TEST(Config, AFolderIsNoConfigurationButARunsFolderHoldsOne) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / "draftsmith_config_test_folder";
+  const std::filesystem::path inside = folder / "config.yaml";
+  std::filesystem::create_directory(folder);
+  std::filesystem::remove(inside);
+  const auto load = [&] { load_config({.path = folder}); };
+  expect_error(load, {folder.string(), "expected a configuration's file, found a folder"});
+  std::ofstream(inside) << kShortest;
+  expect_error(load, {"found a folder; did you mean " + inside.string() + "?"});
 }
 
 TEST(Config, LoadingRefusesInputsThatAreNotThere) {
