@@ -18,9 +18,18 @@ void require(bool holds, const std::string& message) {
   if (!holds) throw Error(message);
 }
 
+void require_tappable(std::int64_t target_layers) {
+  require(
+      target_layers >= 2,
+      fmt::format("the target has {} layer, and its last one cannot be tapped; a drafter needs a target of "
+                  "at least 2",
+                  target_layers));
+}
+
 void check_taps(const DrafterShape& shape) {
   require(!shape.taps.empty(), "drafter.taps is empty; name at least one target layer");
   const std::int64_t last = shape.target_layers - 2;
+  require_tappable(shape.target_layers);
   for (std::size_t i = 0; i < shape.taps.size(); ++i) {
     const bool inside = shape.taps[i] >= 0 && shape.taps[i] <= last;
     const bool increasing = i == 0 || shape.taps[i] > shape.taps[i - 1];
@@ -60,11 +69,7 @@ std::vector<std::int64_t> spread_evenly(std::int64_t first, std::int64_t last, s
 
 std::vector<std::int64_t> default_taps(std::int64_t target_layers, std::int64_t count) {
   const std::int64_t last = target_layers - 2;
-  require(
-      last >= 0,
-      fmt::format("the target has {} layer, and its last one cannot be tapped; a drafter needs a target of "
-                  "at least 2",
-                  target_layers));
+  require_tappable(target_layers);
   if (count == 1) return {std::min(target_layers / 2, last)};
   if (count <= target_layers - 3) return spread_evenly(1, target_layers - 3, count);
   if (count <= last + 1) return spread_evenly(0, last, count);

@@ -1,6 +1,9 @@
 // The target's weights: laid out for fused products (q, k and v in one matrix, gate over up), and read from
 // the tensors of a Hugging Face folder, part by part.
+#include <charconv>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include <fmt/core.h>
 
@@ -99,9 +102,26 @@ void load_layer(const TensorReader<T>& reader, const std::string& prefix, const 
   reader.matrix(prefix + "mlp.down_proj.weight", layer.down);
 }
 
+// The layers that config.json counts are the whole model: further ones would be dropped silently.
+void refuse_further_layers(const TensorStore& store, std::int64_t layers) {
+  constexpr std::string_view kLayers = "model.layers.";
+  for (const std::string& name : store.names()) {
+    std::int64_t layer = 0;
+    if (!name.starts_with(kLayers)) continue;
+    if (std::from_chars(name.data() + kLayers.size(), name.data() + name.size(), layer).ec != std::errc{})
+      continue;
+    if (layer < layers) continue;
+    throw Error(
+        fmt::format("{}: expected tensors of the layers 0 to {}, as num_hidden_layers in config.json is {}, "
+                    "found one of layer {}; do config.json and the weights belong together?",
+                    store.at(name).label, layers - 1, layers, layer));
+  }
+}
+
 template <typename T>
 void load_all(const TensorReader<T>& reader, const TargetShape& shape, const TargetWeights<T>& weights) {
   load_tables(reader, shape, weights.tables);
+  refuse_further_layers(reader.store(), shape.layers);
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     load_layer(reader, fmt::format("model.layers.{}.", i), shape, weights.layers[i]);
   }

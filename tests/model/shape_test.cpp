@@ -79,6 +79,13 @@ void expect_refused(const DrafterShape& shape, const std::string& message) {
   EXPECT_THAT([&] { check_drafter_shape(shape); }, ThrowsMessage<Error>(HasSubstr(message)));
 }
 
+TEST(CheckDrafterShape, ATargetOfOneLayerHasNothingToTap) {
+  DrafterShape shape = valid();
+  shape.target_layers = 1;
+  shape.taps = {0};
+  expect_refused(shape, "the target has 1 layer, and its last one cannot be tapped");
+}
+
 TEST(CheckDrafterShape, AcceptsAValidOne) { EXPECT_NO_THROW(check_drafter_shape(valid())); }
 
 TEST(CheckDrafterShape, RefusesTheLastLayerAsATap) {

@@ -159,6 +159,16 @@ TEST(TargetWeightsTest, HeadersAloneSayWhatLoadingWould) {
   }
 }
 
+TEST(TargetWeightsTest, LayersBeyondThoseOfTheConfigurationAreRefused) {
+  TargetShape shape = read_target_shape(kGolden / "target_llama");
+  shape.layers -= 1;
+  expect_error(
+      [&] { check_target_weights(kGolden / "target_llama", shape, shape.layers); },
+      {"tensor 'model.layers." + std::to_string(shape.layers) + ".", "expected tensors of the layers 0 to ",
+       "num_hidden_layers in config.json is " + std::to_string(shape.layers),
+       "do config.json and the weights"});
+}
+
 TEST(TargetWeightsTest, HeadersSayTheTypeToo) {
   const TemporaryFolder folder;
   const std::vector<TensorDeclaration> declared{
