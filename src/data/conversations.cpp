@@ -40,6 +40,17 @@ Json parse_line(const std::string& line) {
   }
 }
 
+// The first line of a list, or of an object of several lines.
+void refuse_whole_document(std::string_view line) {
+  line.remove_prefix(line.find_first_not_of(" \t\r"));
+  const bool list = line.starts_with('[');
+  if (!list && line.find_last_not_of(" \t\r{") != line.npos) return;
+  throw Error(
+      fmt::format("expected JSON lines, an object a line, found the beginning of {}; jq -c {} writes its {}",
+                  list ? "a list" : "an object of several lines", list ? "'.[]'" : ".",
+                  list ? "entries a line each" : "objects so"));
+}
+
 // The one kind key of the line.
 std::string kind_of(const Json& line) {
   std::string kind;
@@ -54,6 +65,18 @@ std::string kind_of(const Json& line) {
   throw Error(
       "has no \"messages\", a list of {\"role\", \"content\"}; nor \"text\"; nor \"input_ids\" with "
       "\"loss_mask\"");
+}
+
+// What an answer says besides its content. Templates differ in how they render it, and content alone is rendered here.
+void refuse_calls(const Json& message, const std::string& place) {
+  for (const char* key : {"tool_calls", "function_call"}) {
+    const auto found = message.find(key);
+    if (found == message.end() || found->empty() || *found == "") continue;
+    throw Error(fmt::format(
+        "{} has a \"{}\"; expected an answer that \"content\" is the whole of. Write the conversation as "
+        "the target's template renders it, as \"input_ids\" with \"loss_mask\"",
+        place, key));
+  }
 }
 
 const std::string& text_of(const Json& message, const char* key, const std::string& place) {
@@ -75,6 +98,7 @@ std::vector<Message> messages_of(const Json& conversation) {
   std::vector<Message> messages;
   for (std::size_t i = 0; i < list->size(); ++i) {
     const std::string place = "messages[" + std::to_string(i) + "]";
+    refuse_calls((*list)[i], place);
     messages.push_back({text_of((*list)[i], "role", place), text_of((*list)[i], "content", place)});
   }
   if (std::none_of(messages.begin(), messages.end(),
@@ -155,6 +179,7 @@ class LineReader {
   explicit LineReader(const ConversationSource& source) : source_(source) {}
 
   Corpus::Document read(const std::string& text, std::int64_t number, const std::string& place) {
+    if (kind_.empty()) refuse_whole_document(text);
     const Json line = parse_line(text);
     const std::string kind = kind_of(line);
     if (kind_.empty()) {

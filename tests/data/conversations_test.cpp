@@ -265,6 +265,30 @@ TEST_F(Conversations, TokensOutsideTheTableAreNamed) {
       {"data.jsonl:1: token ", "the target's table has 10 rows"});
 }
 
+// A list would be one damaged line after the other.
+TEST_F(Conversations, AJsonDocumentIsNoFileOfJsonLines) {
+  const std::string list = "[\n  " + std::string(kGood) + "\n]\n", object = "\n{\n  \"messages\": []\n}\n";
+  expect_error([&] { read(list); },
+               {"data.jsonl:1: expected JSON lines", "the beginning of a list; jq -c '.[]'"});
+  expect_error([&] { read("[" + std::string(kGood) + "]"); }, {"the beginning of a list"});
+  expect_error([&] { read(object); },
+               {"data.jsonl:2: expected JSON lines", "an object of several lines; jq -c . "});
+}
+
+TEST_F(Conversations, AnAnswerThatCallsIsNotLearnedFromItsContentAlone) {
+  const auto with = [](const std::string& members) {
+    return R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello", )" +
+           members + "}]}";
+  };
+  for (const char* call : {R"("tool_calls": [{"id": "1"}])", R"("function_call": {"name": "f"})"})
+    expect_refused(with(call), "messages[1] has a \"");
+  expect_refused(R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{}]}]})",
+                 "\"input_ids\" with \"loss_mask\"");
+  const Corpus plain = read(with(R"("name": "a", "weight": 1)"));
+  const Corpus without = read(with(R"("tool_calls": [], "function_call": null)"));
+  EXPECT_THAT(without[0].ids, testing::ElementsAreArray(plain[0].ids));
+}
+
 TEST_F(Conversations, RefusesADataSetWithNothingUsable) {
   expect_error([&] { read(""); }, {"data.jsonl:1: expected lines of JSON", "found an empty file"});
   expect_error([&] { read(kGood, 5); },
