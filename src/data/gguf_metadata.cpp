@@ -161,7 +161,9 @@ std::string GgufMetadata::describe(const Value& value) {
   if (value.type == GgufValueType::array)
     return fmt::format("a list of {} of type {}", value.count, info(value.element).name);
   if (value.type == GgufValueType::boolean) return load<bool>(value.bytes) ? "true" : "false";
-  if (const auto number = number_of(value.type, value.bytes)) return fmt::format("{}", *number);
+  if (const auto integer = integer_of(value.type, value.bytes)) return fmt::format("{}", *integer);
+  if (const auto number = number_of(value.type, value.bytes))
+    return fmt::format("{} of type {}", *number, info(value.type).name);
   if (value.type != GgufValueType::text) return fmt::format("a value of type {}", info(value.type).name);
   std::string text;
   append_replacing_ill_formed(text, text_of(value.bytes).substr(0, kLongest));

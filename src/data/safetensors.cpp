@@ -20,6 +20,21 @@ struct Range {
   std::int64_t begin, end;
 };
 
+// What is there instead of a header's length, as far as it can be told.
+std::string describe_beginning(std::span<const std::byte> file, std::uint64_t length) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()),
+                              std::min<std::size_t>(file.size(), 40));
+  if (text.starts_with("version https://git-lfs.github.com/spec/"))
+    return "a Git LFS pointer, which stands for the file: fetch it with git lfs pull";
+  const auto readable = [](char letter) {
+    return (letter >= ' ' && letter <= '~') || letter == '\n' || letter == '\r' || letter == '\t';
+  };
+  if (!std::all_of(text.begin(), text.end(), readable))
+    return fmt::format("a length of {}; is this a safetensors file?", length);
+  return fmt::format("text that begins with {}; take the file again from where the model came",
+                     describe_json({std::string(text)}));
+}
+
 // The header's length, checked against the file and the limit.
 std::int64_t read_header_bytes(std::span<const std::byte> file, const std::string& name) {
   if (file.size() < kPrefix_bytes)
@@ -28,10 +43,8 @@ std::int64_t read_header_bytes(std::span<const std::byte> file, const std::strin
   std::uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof(length));
   if (length > static_cast<std::uint64_t>(kSafetensorsHeaderLimit_bytes))
-    throw Error(
-        fmt::format("{}: expected a header of at most {} bytes, found a length of {}; "
-                    "is this a safetensors file?",
-                    name, kSafetensorsHeaderLimit_bytes, length));
+    throw Error(fmt::format("{}: expected a safetensors file with a header of at most {} bytes, found {}",
+                            name, kSafetensorsHeaderLimit_bytes, describe_beginning(file, length)));
   if (length > file.size() - kPrefix_bytes)
     throw Error(
         fmt::format("{}: the header says it has {} bytes, but only {} follow; "

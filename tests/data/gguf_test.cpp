@@ -163,7 +163,8 @@ TEST(Gguf, SaysWhichValueCannotBeUsed) {
   expect_error([&] { metadata.integer("wide", {}); }, {"\"wide\"", "found a value of type u64"});
   expect_error([&] { metadata.integer("name", {}); }, {"\"name\", found \"tiny\""});
   expect_error([&] { metadata.integer("absent", {}); }, {"\"absent\", found no such key"});
-  expect_error([&] { metadata.number("epsilon", {.least = 1, .most = 2}); }, {"from 1 to 2", "found 1e-05"});
+  expect_error([&] { metadata.number("epsilon", {.least = 1, .most = 2}); },
+               {"from 1 to 2", "found 1e-05 of type f32"});
   expect_error([&] { metadata.number("flag", {}); }, {"\"flag\", found true"});
   expect_error([&] { metadata.find_boolean("count"); }, {"true or false for \"count\""});
   expect_error([&] { metadata.text("words"); }, {"a text", "found a list of 3 of type text"});

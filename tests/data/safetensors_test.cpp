@@ -82,6 +82,13 @@ TEST(Safetensors, RefusesAHeaderThatIsTooLongOrNoJson) {
   expect_refused(file_bytes("{\"a\":" + std::string(100000, '[') + "}", 0), {"nested deeper than 64"});
 }
 
+TEST(Safetensors, TextInPlaceOfAFileIsToldApart) {
+  expect_refused("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n",
+                 {"found a Git LFS pointer", "git lfs pull"});
+  expect_refused("<!DOCTYPE html>\n<html>", {"found text that begins with \"<!DOCTYPE html>\\n<html>\""});
+  expect_refused(std::string(8, '\xff') + "tensors", {"found a length of 18446744073709551615"});
+}
+
 TEST(Safetensors, RefusesAKeyThatStandsTwice) {
   expect_refused(
       file_bytes("{" + entry("a", "U8", "[1]", "[0,1]") + "," + entry("a", "U8", "[1]", "[1,2]") + "}", 2),
