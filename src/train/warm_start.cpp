@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "data/drafter_folder.h"
 #include "model/drafter_loader.h"
+#include "model/target_shape.h"
 
 namespace draftsmith {
 namespace {
@@ -34,11 +35,29 @@ std::vector<std::string> names_of(const std::vector<LayerKind>& kinds) {
   return names;
 }
 
+// What a kind of scaling does not use is alike in both.
+void compare_rope(const RopeShape& wanted, const RopeShape& found, Differences& all) {
+  const auto name = [](RopeScaling scaling) {
+    return scaling == RopeScaling::none ? "none" : rope_config({.scaling = scaling}).rope_type;
+  };
+  all.compare("drafter.rope.theta", wanted.theta, found.theta);
+  all.compare("drafter.rope.scaling.type", name(wanted.scaling), name(found.scaling));
+  if (wanted.scaling != found.scaling) return;
+  all.compare("drafter.rope.scaling.factor", wanted.factor, found.factor);
+  all.compare("drafter.rope.scaling.original_max_position_embeddings", wanted.original_positions,
+              found.original_positions);
+  all.compare("drafter.rope.scaling.attention_factor", wanted.attention_factor, found.attention_factor);
+  all.compare("drafter.rope.scaling.beta_fast", wanted.beta_fast, found.beta_fast);
+  all.compare("drafter.rope.scaling.beta_slow", wanted.beta_slow, found.beta_slow);
+  all.compare("truncate of yarn", wanted.truncate, found.truncate);
+}
+
 std::vector<std::string> differences(const DrafterShape& wanted, const DrafterShape& found) {
   Differences all;
   all.compare("drafter.layers", wanted.layers, found.layers);
   all.compare("the target's hidden_size", wanted.width, found.width);
   all.compare("the target's vocab_size", wanted.vocabulary, found.vocabulary);
+  all.compare("the target's num_hidden_layers", wanted.target_layers, found.target_layers);
   all.compare("drafter.intermediate", wanted.intermediate, found.intermediate);
   all.compare("drafter.query_heads", wanted.query_heads, found.query_heads);
   all.compare("drafter.kv_heads", wanted.kv_heads, found.kv_heads);
@@ -48,7 +67,8 @@ std::vector<std::string> differences(const DrafterShape& wanted, const DrafterSh
   all.compare("drafter.attention_bias", wanted.attention_bias, found.attention_bias);
   all.compare("drafter.layer_types", names_of(wanted.layer_kinds), names_of(found.layer_kinds));
   all.compare("drafter.sliding_window", wanted.sliding_window, found.sliding_window);
-  all.compare("drafter.rope.theta", wanted.rope.theta, found.rope.theta);
+  all.compare("drafter.rms_norm_eps", wanted.epsilon, found.epsilon);
+  compare_rope(wanted.rope, found.rope, all);
   return all.lines();
 }
 

@@ -244,6 +244,10 @@ TEST(SpoiltRun, PlanChecksTheDrafterToBeginWith) {
   EXPECT_EQ(other.code, kExitError);
   EXPECT_THAT(other.err,
               AllOf(HasSubstr("drafter.init"), HasSubstr("drafter.intermediate: 32 here, 64 there")));
+  // Weights of the same sizes that another forward made.
+  EXPECT_THAT(plan(exported, "drafter.rms_norm_eps=1e-3").err, HasSubstr("drafter.rms_norm_eps: 0.001 here"));
+  EXPECT_THAT(plan(exported, "drafter.rope.scaling={type: linear, factor: 4}").err,
+              HasSubstr("drafter.rope.scaling.type: linear here, none there"));
   const Outcome nowhere = plan("nowhere", "drafter.intermediate=64");
   EXPECT_EQ(nowhere.code, kExitError);
   EXPECT_THAT(nowhere.err, HasSubstr("nowhere has no config.json; expected a drafter's folder"));
