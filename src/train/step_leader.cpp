@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/error.h"
+#include "train/divergence.h"
 #include "train/evaluation.h"
 #include "train/step_sums.h"
 
@@ -77,11 +78,11 @@ void StepLeader::step_done(const StepOutcome& outcome, double norms_at_one, Thre
   const auto last = checkpoints_.last_written();
   throw Error(
       fmt::format("the loss or the gradient was not finite in {} steps in a row, up to step {}: training "
-                  "cannot go on. {}. "
-                  "Try a lower train.optimizer.lr, or train.compute=float32",
+                  "cannot go on. {}. {}",
                   outcome.counters.skipped_in_a_row, outcome.step,
                   last ? fmt::format("The last good checkpoint is {}", last->path.string())
-                       : "There is no checkpoint yet"));
+                       : "There is no checkpoint yet",
+                  divergence_advice(outcome.counters)));
 }
 
 SnapshotJob StepLeader::snapshot_of(const StepOutcome& outcome) const {

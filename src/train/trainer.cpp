@@ -14,6 +14,7 @@
 #include "data/folder_lock.h"
 #include "metrics/recorder.h"
 #include "train/choices_file.h"
+#include "train/divergence.h"
 #include "train/initial_state.h"
 #include "train/memory_check.h"
 #include "train/pipeline.h"
@@ -117,13 +118,12 @@ std::vector<MissingSteps> begin_folder(const TrainRequest& request, const RunFol
 void refuse_diverged(const TrainResult& result, const StepCounters& counters) {
   const bool steps = counters.skipped_in_a_row > 0;
   if (result.stopped() || (!steps && (!result.evaluation || std::isfinite(result.evaluation->loss)))) return;
-  throw Error(fmt::format(
-      "the run has diverged: {} not finite. Nothing is exported; its last checkpoint is {}. Try a lower "
-      "train.optimizer.lr, or train.compute=float32",
-      steps ? fmt::format("in the last {} of {} steps the loss or the gradient was",
-                          counters.skipped_in_a_row, result.steps)
-            : std::string("the held-out loss after the last step is"),
-      result.checkpoint.path.string()));
+  throw Error(
+      fmt::format("the run has diverged: {} not finite. Nothing is exported; its last checkpoint is {}. {}",
+                  steps ? fmt::format("in the last {} of {} steps the loss or the gradient was",
+                                      counters.skipped_in_a_row, result.steps)
+                        : std::string("the held-out loss after the last step is"),
+                  result.checkpoint.path.string(), divergence_advice(counters)));
 }
 
 constexpr int kStopForLog = -1;  // no signal's number

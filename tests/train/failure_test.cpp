@@ -197,6 +197,22 @@ TEST(NonFinite, TenInARowStopTheRunAndNameTheLastGoodCheckpoint) {
   });
 }
 
+TEST(NonFinite, ARunThatWasNeverFiniteSaysThatTheTargetMayNotBe) {
+  TinyRun run;
+  run.config.train.steps = 50;
+  run.hooks = poison(0, 1000);
+  expect_error([&] { run.train(); }, {"10 steps in a row", "No step was finite", "the target's hidden states",
+                                      "rms_norm_eps", "train.optimizer.lr"});
+  TinyRun later;
+  later.hooks = poison(3, 1000);
+  try {
+    later.train();
+    FAIL() << "it did not diverge";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("target"), std::string::npos) << error.what();
+  }
+}
+
 // The run is over before ten steps in a row were skipped.
 TEST(NonFinite, ARunThatEndsDivergedIsAnErrorAndStaysOneOnResume) {
   TinyRun run;
