@@ -71,7 +71,8 @@ void add_import(CLI::App& app, ImportArguments& arguments, Chosen& chosen) {
                    "else float32")
       ->check(CLI::IsMember({"auto", "bf16", "f32"}))
       ->capture_default_str();
-  command->add_flag("--overwrite", arguments.overwrite, "Replace the folder if it holds an imported model and nothing else");
+  command->add_flag("--overwrite", arguments.overwrite,
+                    "Replace the folder if it holds an imported model and nothing else");
   command->callback([&] { chosen = [&] { return run_import(arguments); }; });
   command->footer(
       "Weights may be F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0; the tokenizer and the chat template "
