@@ -4,7 +4,6 @@
 #include <iterator>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -89,6 +88,10 @@ void check_replaceable(const fs::path& folder, ExistingImport existing) {
 // The folder behind links, without a slash at its end.
 fs::path place_of(const fs::path& folder) {
   if (folder.empty()) throw Error("expected the name of the folder to make, found an empty one");
+  if (folder.lexically_normal() == ".")
+    throw Error(fmt::format(
+        "{}: expected the name of a folder, found that in which the program runs; name it from outside",
+        folder.string()));
   fs::path place = fs::weakly_canonical(fs::absolute(folder));
   if (!place.has_filename()) place = place.parent_path();
   if (fs::is_symlink(place)) {
@@ -96,18 +99,14 @@ fs::path place_of(const fs::path& folder) {
         fmt::format("{}: expected a folder, found a link to {}, which is not there; name another folder",
                     folder.string(), fs::read_symlink(place).string()));
   }
-  std::error_code absent;
-  if (fs::equivalent(place, fs::current_path(), absent))
-    throw Error(fmt::format(
-        "{}: the folder in which the program runs cannot be replaced; name another folder", folder.string()));
   return place;
 }
 
 }  // namespace
 
 ImportedModel import_gguf(const GgufImport& import) {
-  check_replaceable(import.folder, import.existing);
   const fs::path place = place_of(import.folder);
+  check_replaceable(import.folder, import.existing);
   const GgufFile file(import.source);
   ImportedModel result{.config = read_gguf_llama(file)};
   const std::vector<LlamaTensor> tensors = llama_tensors(result.config);

@@ -90,7 +90,6 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
   if (fs::exists(folder.path) && !fs::is_directory(folder.path)) {
     throw Error(fmt::format("{}: expected a folder for the run, found a file; choose another output", name));
   }
-  check_export_place(folder);
   if (existing == ExistingFolder::resume) {
     if (!fs::is_directory(folder.checkpoints())) {
       if (!fs::exists(folder.config()))
@@ -100,11 +99,11 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
                       "or begin anew with --overwrite or another output",
                       folder.checkpoints().string()));
     }
-    return;
+    return check_export_place(folder);
   }
   if (fs::exists(folder.path) && holds_anything(folder.path)) {
-    const bool is_run =
-        is_run_folder(folder);  // by the first that a run writes and the last that it is without
+    // By the first that a run writes and the last that it is without.
+    const bool is_run = is_run_folder(folder);
     const bool resumes = !list_checkpoints(folder).empty();
     if (existing == ExistingFolder::refuse && (is_run || resumes)) {
       throw Error(fmt::format("{}: the folder is there already. {}{}output=… names another folder", name,
@@ -117,12 +116,12 @@ void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
     if (!is_run) {
       throw Error(
           fmt::format("{}: expected a new or empty folder or a run's, whose config.yaml begins with \"{}\", "
-                      "found something "
-                      "else, which --overwrite does not remove; choose another output. If it is a run of an "
-                      "older draftsmith, "
-                      "or its config.yaml was edited, remove the folder yourself",
+                      "found something else, which --overwrite does not remove; choose another output. If it "
+                      "is a run of an older draftsmith, or its config.yaml was edited, remove the folder "
+                      "yourself",
                       name, kRunMark.substr(0, kRunMark.size() - 1)));
     }
+    check_export_place(folder);
   }
   make_folders(folder.path);
 }

@@ -366,6 +366,7 @@ TEST_F(GgufImportTest, FillsAnEmptyFolderAndMakesThoseAboveIt) {
     verify_snapshot(place);
   }
   expect_error([&] { import_gguf({.source = source, .folder = ""}); }, {"expected the name of the folder"});
+  expect_error([&] { import_gguf({.source = source, .folder = "./"}); }, {"name it from outside"});
 }
 
 TEST_F(GgufImportTest, FollowsALinkToItsFolder) {
