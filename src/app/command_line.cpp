@@ -16,6 +16,7 @@
 #include "app/options.h"
 #include "app/version.h"
 #include "base/error.h"
+#include "base/failure_text.h"
 #include "base/nearest.h"
 
 namespace draftsmith {
@@ -263,7 +264,7 @@ int run_chosen(const Chosen& chosen) {
   try {
     return chosen();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "draftsmith: %s\n", error.what());  // fmt throws where nobody reads
+    std::fprintf(stderr, "draftsmith: %s\n", failure_text(error).c_str());  // fmt throws where nobody reads
     return kExitError;
   }
 }

@@ -18,6 +18,7 @@
 #include "app/config_check.h"
 #include "app/options.h"
 #include "base/error.h"
+#include "data/file.h"
 
 namespace draftsmith {
 namespace {
@@ -323,17 +324,13 @@ RunConfig parse_config(const ConfigText& source) {
 }
 
 RunConfig load_config(const ConfigFile& file) {
-  std::ifstream stream(file.path, std::ios::binary);
   if (std::filesystem::is_directory(file.path)) {
     const std::filesystem::path inside = file.path / "config.yaml";
     throw Error(
         fmt::format("{}: expected a configuration's file, found a folder{}", file.path.string(),
                     std::filesystem::exists(inside) ? "; did you mean " + inside.string() + "?" : ""));
   }
-  if (!stream) {
-    throw Error(fmt::format("{}: this configuration cannot be read; relative paths start in {}",
-                            file.path.string(), std::filesystem::current_path().string()));
-  }
+  std::ifstream stream = open_stream(file.path, "this configuration");
   std::string text{std::istreambuf_iterator<char>(stream), {}};
   return parse_config({file.path.string(), std::move(text), file.overrides, file.existence});
 }

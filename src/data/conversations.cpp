@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "data/chat.h"
+#include "data/file.h"
 #include "data/json_mistake.h"
 
 namespace draftsmith {
@@ -238,12 +239,8 @@ class LineReader {
 }  // namespace
 
 Corpus read_conversations(const ConversationSource& source) {
-  std::ifstream stream(source.file, std::ios::binary);
-  if (!stream) {
-    throw Error(
-        source.file.string() +
-        ": cannot be opened; a file of JSON lines with \"messages\", \"text\" or \"input_ids\" is expected");
-  }
+  std::ifstream stream =
+      open_stream(source.file, "this file of JSON lines with \"messages\", \"text\" or \"input_ids\"");
   Corpus corpus;
   LineReader reader(source);
   std::string line;

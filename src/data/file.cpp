@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/failure_text.h"
 
 namespace draftsmith {
 namespace {
@@ -56,27 +57,6 @@ std::filesystem::path behind_links(std::filesystem::path path) {
 
 bool is_device_or_pipe(const std::filesystem::path& path) {
   return std::filesystem::exists(path) && !std::filesystem::is_regular_file(path);
-}
-
-// What helps against an error of the system; empty where its name says it.
-std::string_view advice_on(int error_number) {
-  switch (error_number) {
-    case EACCES:
-    case EPERM:
-      return "; give this user the right to it, or name another path";
-    case EROFS:
-      return "; name a path on a file system that can be written";
-    case ENOSPC:
-    case EDQUOT:
-      return "; make room there, or name a path on another disk";
-    case EMFILE:
-    case ENFILE:
-      return "; raise the limit of open files (ulimit -n)";
-    case ENAMETOOLONG:
-      return "; choose a shorter path";
-    default:
-      return "";
-  }
 }
 
 [[noreturn]] void refuse_no_folder(const std::filesystem::path& path) {
@@ -187,6 +167,17 @@ void check_writable(const std::filesystem::path& path) {
   } else if (::access(path.c_str(), W_OK) != 0) {
     throw_file_error(path, "open for writing", errno);
   }
+}
+
+std::ifstream open_stream(const std::filesystem::path& path, std::string_view what) {
+  errno = 0;
+  std::ifstream stream(path, std::ios::binary);
+  if (stream && !std::filesystem::is_directory(path)) return stream;
+  const std::string action = fmt::format("open {}", what);
+  if (stream) throw_file_error(path, action, EISDIR);
+  if (errno != ENOENT || path.is_absolute()) throw_file_error(path, action, errno);
+  throw Error(fmt::format("{}: cannot {}: {}; relative paths start in {}", path.string(), action,
+                          std::generic_category().message(ENOENT), std::filesystem::current_path().string()));
 }
 
 std::string read_text_file(const std::filesystem::path& path) {

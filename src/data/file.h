@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,6 +62,10 @@ void write_result_file(const std::filesystem::path& path, std::string_view conte
 
 // Throws Error where write_result_file(path) would: for asking before long work. Leaves nothing.
 void check_writable(const std::filesystem::path& path);
+
+// A file, a device or a pipe to read from its beginning. Throws Error where it cannot be opened; `what` is expected there,
+// as in "this configuration".
+std::ifstream open_stream(const std::filesystem::path& path, std::string_view what);
 
 std::string read_text_file(const std::filesystem::path& path);
 

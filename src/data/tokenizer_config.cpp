@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "data/file.h"
 #include "data/json_mistake.h"
 
 namespace draftsmith {
@@ -14,8 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 std::optional<std::string> read_text(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return std::nullopt;
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  std::ifstream stream = open_stream(file, "this file of a Hugging Face folder");
   return std::string(std::istreambuf_iterator<char>(stream), {});
 }
 

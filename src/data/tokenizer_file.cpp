@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "data/file.h"
 #include "data/json_mistake.h"
 
 namespace draftsmith {
@@ -232,10 +233,7 @@ void read_added_tokens(const Node& added, const IdByText& ids, TokenizerFile& re
 }
 
 Json parse(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) {
-    throw Error(file.string() + ": cannot be opened; a tokenizer.json of a Hugging Face folder is expected");
-  }
+  std::ifstream stream = open_stream(file, "this tokenizer.json of a Hugging Face folder");
   const auto bound_nesting = [&](int depth, Json::parse_event_t, Json&) {
     if (depth <= kMostNesting) return true;
     throw Error(file.string() + ": is nested deeper than " + std::to_string(kMostNesting) +

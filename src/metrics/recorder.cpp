@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "base/failure_text.h"
 #include "base/log.h"
 #include "base/thread.h"
 
@@ -55,7 +56,7 @@ void Recorder::keep(const Action& action) {
     action();
   } catch (const std::exception& failure) {
     failure_ = std::current_exception();
-    progress_.message(fmt::format("{}; nothing more is logged", failure.what()));
+    progress_.message(fmt::format("{}; nothing more is logged", failure_text(failure)));
     on_failure_();
   }
 }

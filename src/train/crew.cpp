@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "base/failure_text.h"
 #include "base/nonblocking_output.h"
 #include "base/thread.h"
 
@@ -73,7 +74,7 @@ void Crew::join_or_exit(std::chrono::milliseconds patience) {
     try {
       rethrow();
     } catch (const std::exception& failure) {
-      last_words.write(fmt::format("draftsmith: {}\n", failure.what()));
+      last_words.write(fmt::format("draftsmith: {}\n", failure_text(failure)));
     }
     std::_Exit(1);
   }

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/failure_text.h"
 #include "base/log.h"
 #include "data/file.h"
 #include "data/folder_lock.h"
@@ -131,11 +132,11 @@ constexpr int kStopForLog = -1;  // no signal's number
 // A log that cannot be written came before all that it led to.
 [[noreturn]] void throw_log_failure(const std::exception& log, const std::exception_ptr& then,
                                     const std::optional<CheckpointFolder>& last) {
-  std::string text = log.what();
+  std::string text = failure_text(log);
   try {
     if (then) std::rethrow_exception(then);
   } catch (const std::exception& failure) {
-    text += fmt::format("; then {}", failure.what());
+    text += fmt::format("; then {}", failure_text(failure));
   }
   if (!last)
     throw Error(text + ". The run has no checkpoint: see to the log, then begin anew with --overwrite");
@@ -149,7 +150,7 @@ constexpr int kStopForLog = -1;  // no signal's number
   try {
     std::rethrow_exception(failure);
   } catch (const std::exception& found) {
-    const std::string text = found.what();
+    const std::string text = failure_text(found);
     if (!last || text.find("--resume") != text.npos || text.find(last->path.string()) != text.npos) throw;
     throw Error(fmt::format("{}. The newest checkpoint is {}: when that is put right, go on with --resume",
                             text, last->path.string()));

@@ -301,7 +301,7 @@ TEST_F(Conversations, RefusesADataSetWithNothingUsable) {
                             .table_rows = kTableRows,
                             .max_tokens = 9});
       },
-      {"none.jsonl", "cannot be opened"});
+      {"none.jsonl", "cannot open this file of JSON lines", "No such file or directory"});
 }
 
 TEST(Corpus, RefusesAMaskThatIsAllOnes) {

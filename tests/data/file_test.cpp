@@ -89,6 +89,18 @@ TEST(File, FailuresNameThePathAndTheReason) {
   expect_error([&] { sync_folder(folder.path() / "b"); }, {"/b: cannot open"});
 }
 
+TEST(File, AStreamThatCannotBeOpenedSaysWhy) {
+  const TemporaryFolder folder;
+  const auto loop = folder.path() / "loop";
+  std::filesystem::create_symlink(loop, loop);
+  expect_error([&] { open_stream(loop, "this list"); },
+               {loop.string() + ": cannot open this list: Too many levels of symbolic links"});
+  expect_error([&] { open_stream(folder.path(), "this list"); }, {"cannot open this list: Is a directory"});
+  expect_error([&] { open_stream("no/list", "this list"); },
+               {"no/list: cannot open this list: No such file or directory; relative paths start in " +
+                std::filesystem::current_path().string()});
+}
+
 TEST(File, AMappingMovesWithItsObject) {
   const TemporaryFolder folder;
   MappedFile first(folder.write("a", "abc"));

@@ -175,7 +175,8 @@ TEST(TokenizerFile, ReadsAVocabularyWithoutTheBytesThatUtf8NeverHolds) {
 TEST(TokenizerFile, RefusesWhatIsNoTokenizerJson) {
   const TemporaryFolder folder;
   expect_error([&] { Tokenizer::load(folder.path()); },
-               {(folder.path() / "tokenizer.json").string(), "cannot be opened"});
+               {(folder.path() / "tokenizer.json").string(),
+                "cannot open this tokenizer.json of a Hugging Face folder", "No such file"});
   const auto expect_refusal = [&](const std::string& contents, const char* says) {
     expect_error([&] { read_tokenizer_file(folder.write("tokenizer.json", contents)); },
                  {"tokenizer.json", says});
