@@ -8,6 +8,7 @@
 
 #include "app/commands.h"
 #include "base/error.h"
+#include "base/terminal.h"
 #include "data/conversations.h"
 #include "generate/evaluate.h"
 
@@ -28,9 +29,9 @@ fs::path output_file(const EvalArguments& arguments, const DecodingPaths& paths)
   return paths.run ? *paths.run / "eval.json" : fs::path();
 }
 
-// A count that moves in place on a terminal; nothing elsewhere.
+// A count that moves in place on a terminal that can; nothing elsewhere.
 std::function<void(std::int64_t)> show_progress(std::int64_t total) {
-  if (::isatty(STDERR_FILENO) == 0) return {};
+  if (!follows_escapes(STDERR_FILENO)) return {};
   return [total](std::int64_t done) {
     fmt::print(stderr, "\r{}/{} conversations{}", done, total, done == total ? "\r\033[K" : "");
     std::fflush(stderr);

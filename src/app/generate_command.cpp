@@ -7,6 +7,7 @@
 #include "app/block_printer.h"
 #include "app/commands.h"
 #include "base/error.h"
+#include "base/terminal.h"
 #include "data/chat.h"
 #include "generate/speculate.h"
 
@@ -22,7 +23,7 @@ std::vector<std::int32_t> encode_prompt(const GenerateArguments& arguments, cons
 
 BlockStyle block_style(const GenerateArguments& arguments) {
   if (!arguments.show_blocks) return BlockStyle::hidden;
-  return ::isatty(STDOUT_FILENO) != 0 ? BlockStyle::colours : BlockStyle::brackets;
+  return wants_colours(STDOUT_FILENO) ? BlockStyle::colours : BlockStyle::brackets;
 }
 
 void print_ids(std::span<const std::int32_t> ids) { fmt::print("{}\n", fmt::join(ids, " ")); }

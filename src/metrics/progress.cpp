@@ -8,6 +8,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/terminal.h"
+
 namespace draftsmith {
 namespace {
 
@@ -31,7 +33,7 @@ ProgressSettings progress_on_stderr(std::int64_t total_steps) {
   };
   ProgressSettings settings{
       .descriptor = STDERR_FILENO, .total_steps = total_steps, .now_s = now_s, .columns = {}};
-  if (::isatty(STDERR_FILENO)) settings.columns = columns_of_stderr;
+  if (follows_escapes(STDERR_FILENO)) settings.columns = columns_of_stderr;
   return settings;
 }
 
