@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/failure_text.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 
 namespace draftsmith {
 namespace {
@@ -189,9 +190,9 @@ void add_generate(CLI::App& app, GenerateArguments& arguments, Chosen& chosen) {
   CLI::Option* raw =
       command->add_option("--raw", arguments.raw, "Text to continue as it is, without a chat template");
   prompt->excludes(raw);
-  CLI::Option* blocks =
-      command->add_flag("--show-blocks", arguments.show_blocks,
-                        "Mark what each cycle accepted: in colour on a terminal, else [accepted|run]bonus");
+  CLI::Option* blocks = command->add_flag(
+      "--show-blocks", arguments.show_blocks,
+      "Mark what each cycle accepted: in colour on a terminal without NO_COLOR, else [accepted|run]bonus");
   command->add_flag("--plain", arguments.plain, "Decode with the target alone, to compare with")
       ->excludes(blocks);
   command
@@ -264,7 +265,8 @@ int run_chosen(const Chosen& chosen) {
   try {
     return chosen();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "draftsmith: %s\n", failure_text(error).c_str());  // fmt throws where nobody reads
+    std::fprintf(stderr, "draftsmith: %s\n",
+                 printable(failure_text(error)).c_str());  // fmt throws where nobody reads
     return kExitError;
   }
 }

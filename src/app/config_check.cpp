@@ -30,6 +30,10 @@ void check_paths(const RunConfig& config, Findings& findings) {
                                                               {"data.eval", &config.data.eval},
                                                               {"output", &config.output}};
   for (const auto& [option, path] : paths) {
+    if (path->find('\0') != path->npos) {
+      findings.push_back(
+          {option, fmt::format("'{}' is {}: a path has no zero byte; write it without", option, *path)});
+    }
     if (*path != "~" && !path->starts_with("~/")) continue;
     findings.push_back(
         {option, fmt::format("'{}' is {}: only a shell knows what ~ stands for; write the whole "

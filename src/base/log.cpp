@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/mutex.h"
+#include "base/printable.h"
 
 namespace draftsmith {
 namespace {
@@ -24,7 +25,7 @@ thread_local std::string t_device;
 
 void write(std::string_view level, std::string_view message) {
   const std::string where = t_device.empty() ? std::string() : fmt::format(" [{}]", t_device);
-  const std::string line = fmt::format("draftsmith{}: {}{}", where, level, message);
+  const std::string line = fmt::format("draftsmith{}: {}{}", where, level, printable(message));
   Lock lock(log().mutex);
   if (log().sink) return log().sink(line);
   std::fprintf(stderr, "%s\n", line.c_str());

@@ -8,14 +8,22 @@
 
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "data/file.h"
 #include "data/json.h"
 
 namespace draftsmith {
 namespace {
 
+// Conversations without a domain are "other"; one that has this name, or that of the sum, is quoted.
+std::string domain_label(std::string_view domain) {
+  if (domain.empty()) return "other";
+  const bool quoted = domain == "other" || domain == "all" || domain.front() == '"';
+  return quoted ? fmt::format("\"{}\"", domain) : std::string(domain);
+}
+
 AcceptanceSums& sums_of(EvaluationReport& report, std::string_view domain) {
-  const std::string name = domain.empty() ? "other" : std::string(domain);
+  const std::string name = domain_label(domain);
   for (DomainAcceptance& known : report.domains) {
     if (known.name == name) return known.sums;
   }
@@ -180,7 +188,8 @@ void check_evaluation_path(const std::filesystem::path& path) {
 
 void print_evaluation(std::ostream& out, const EvaluationReport& report) {
   std::size_t width = 6;
-  for (const DomainAcceptance& domain : report.domains) width = std::max(width, domain.name.size());
+  for (const DomainAcceptance& domain : report.domains)
+    width = std::max(width, printable_line(domain.name).size());
   const auto line = [&](const std::string& name, const AcceptanceSums& sums) {
     const auto acceptance = sums.tokens_per_cycle();
     out << fmt::format("{:<{}}  {:>13}  {:>7}  {:>12}\n", name, width, sums.conversations, sums.cycles,
@@ -188,7 +197,7 @@ void print_evaluation(std::ostream& out, const EvaluationReport& report) {
   };
   out << fmt::format("{:<{}}  {:>13}  {:>7}  {:>12}\n", "domain", width, "conversations", "cycles",
                      "tokens/cycle");
-  for (const DomainAcceptance& domain : report.domains) line(domain.name, domain.sums);
+  for (const DomainAcceptance& domain : report.domains) line(printable_line(domain.name), domain.sums);
   line("all", report.pooled);
   if (report.pooled.cycles > 0) out << describe_offsets(report);
   out << '\n' << describe_equality(report) << describe_speed(report);

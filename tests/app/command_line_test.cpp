@@ -98,6 +98,10 @@ TEST(CommandLine, NumbersAreWholeAndInTheirRange) {
   }
 }
 
+TEST(CommandLine, AnErrorSendsNoControlCharacterToTheTerminal) {
+  EXPECT_THAT(type({"inspect", "no\x1b[31m"}).err, HasSubstr("draftsmith: no\\u001b[31m: "));
+}
+
 TEST(CommandLine, AnErrorIsExitCodeOneAndItsMessage) {
   const Outcome outcome = type({"inspect", "no/such/folder"});
   EXPECT_EQ(outcome.code, kExitError);

@@ -37,6 +37,11 @@ TEST(ConfigCheck, ATildeStandsForNothing) {
   EXPECT_THAT(findings_after([](RunConfig& run) { run.output = "./~/runs/~one"; }), IsEmpty());
 }
 
+TEST(ConfigCheck, APathHasNoZeroByte) {
+  EXPECT_THAT(findings_after([](RunConfig& run) { run.output = std::string("a\0b", 3); }),
+              HasSubstr("a path has no zero byte"));
+}
+
 TEST(ConfigCheck, ADocumentMustFitTheBudget) {
   EXPECT_THAT(findings_after([](RunConfig& run) { run.train.context_tokens = run.data.max_length; }),
               IsEmpty());

@@ -2,8 +2,10 @@
 
 #include <filesystem>
 #include <sstream>
+#include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "data/file.h"
@@ -113,6 +115,30 @@ TEST(EvaluateTest, DrawnOutputsAreNotComparedAndDifferByConversation) {
   std::vector<std::int64_t> twice = one.accepted;
   for (std::int64_t& count : twice) count *= 2;
   EXPECT_NE(two.accepted, twice);
+}
+
+TEST(EvaluateTest, DomainsNamedAsTheTablesOwnRowsStayApart) {
+  const ShortConversation conversation;
+  Corpus corpus;
+  for (const char* domain : {"", "other", "all", "\"all\""}) {
+    corpus.append(
+        {.ids = conversation.text, .loss_mask = {0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1}, .domain = domain}, 12);
+  }
+  ScriptedDecoder decoder(conversation.text, conversation.drafts, 4);
+  const EvaluationReport report = evaluate_drafter(
+      decoder,
+      {.corpus = corpus, .conversations = 4, .generation = {.max_new_tokens = 9, .stop_tokens = {8}}});
+  std::vector<std::string> names;
+  for (const DomainAcceptance& domain : report.domains) names.push_back(domain.name);
+  EXPECT_THAT(names, testing::ElementsAre("other", "\"other\"", "\"all\"", "\"\"all\"\""));
+}
+
+TEST(EvaluateTest, ADomainIsPrintedOnOneLineWithoutControlCharacters) {
+  EvaluationReport report;
+  report.domains = {{"a\n\x1b[31mb", {.conversations = 1, .cycles = 2, .committed = 3}}};
+  std::ostringstream out;
+  print_evaluation(out, report);
+  EXPECT_THAT(out.str(), testing::HasSubstr("\na\\n\\u001b[31mb  "));
 }
 
 TEST(EvaluateTest, TheFileHoldsWhatTheTableShows) {
