@@ -28,6 +28,22 @@ std::string thread_warning(std::string_view option, DeviceKind kind, std::int64_
       option, threads, counted(cores, "core"));
 }
 
+std::string sampling_warning(const SamplingSettings& sampling) {
+  std::string without_effect;
+  const auto add = [&](const char* option, bool given) {
+    if (given) without_effect += (without_effect.empty() ? "" : ", ") + std::string(option);
+  };
+  const SamplingSettings usual;
+  add("--top-p", sampling.top_p != usual.top_p);
+  add("--seed", sampling.seed != usual.seed);
+  add("--greedy-drafts", sampling.greedy_drafts);
+  if (!sampling.is_greedy() || without_effect.empty()) return "";
+  return fmt::format(
+      "without effect at temperature 0, where nothing is drawn: {}; set --temperature above 0, or leave it "
+      "out",
+      without_effect);
+}
+
 std::vector<std::string> config_warnings(const RunConfig& config, int cores) {
   std::vector<std::string> warnings;
   const DevicesConfig& devices = config.devices;

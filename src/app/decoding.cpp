@@ -19,12 +19,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void require_model_folder(const fs::path& folder, const char* what) {
+void require_model_folder(const fs::path& folder, const char* what, const std::string& advice = "") {
   if (fs::exists(folder / "config.json")) return;
   throw Error(
       fmt::format("{}: expected the folder of a {}, with config.json and weights; relative paths "
-                  "start in {}",
-                  folder.string(), what, fs::current_path().string()));
+                  "start in {}{}",
+                  folder.string(), what, fs::current_path().string(), advice));
+}
+
+RunConfig read_run_config(const RunFolder& run) {
+  try {
+    return load_config({.path = run.config(), .existence = Existence::unchecked});
+  } catch (const Error& failure) {
+    throw Error(
+        fmt::format("{}. Its drafter needs no config.yaml: name {} in place of the run, with --target FOLDER",
+                    failure.what(), run.exported().string()));
+  }
 }
 
 std::vector<std::int32_t> read_stop_tokens(const fs::path& folder) {
@@ -40,6 +50,19 @@ std::vector<std::int32_t> read_stop_tokens(const fs::path& folder) {
 
 }  // namespace
 
+void check_sampling_options(const SamplingSettings& sampling) {
+  check_sampling(sampling);
+  if (const std::string warning = sampling_warning(sampling); !warning.empty()) log_warning(warning);
+}
+
+std::string origin_in_run(const fs::path& run, std::string_view option) {
+  return fmt::format(
+      "the path is that in {}, where relative ones start in the folder that training was started from: go "
+      "there, or "
+      "give another path with {}",
+      RunFolder{run}.config().string(), option);
+}
+
 DecodingPaths find_decoding_paths(const DecodingArguments& arguments) {
   const fs::path given = arguments.drafter;
   DecodingPaths paths{.drafter = given, .target = arguments.target};
@@ -51,7 +74,7 @@ DecodingPaths find_decoding_paths(const DecodingArguments& arguments) {
         given.string()));
   }
   if (fs::exists(folder.config())) {
-    const RunConfig run = load_config({.path = folder.config(), .existence = Existence::unchecked});
+    const RunConfig run = read_run_config(folder);
     paths.run = given;
     paths.drafter = folder.exported();
     if (!fs::exists(paths.drafter / "config.json")) {
@@ -70,7 +93,9 @@ DecodingPaths find_decoding_paths(const DecodingArguments& arguments) {
                     "with --target FOLDER",
                     given.string()));
   }
-  require_model_folder(paths.target, "target");
+  const bool of_run = paths.run && arguments.target.empty();
+  require_model_folder(paths.target, "target",
+                       of_run ? "; " + origin_in_run(*paths.run, "--target FOLDER") : "");
   return paths;
 }
 

@@ -6,11 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/tokenizer.h"
 #include "device/device.h"
 #include "generate/decoder.h"
+#include "generate/sampler.h"
 #include "model/drafter_loader.h"
 
 namespace draftsmith {
@@ -29,6 +31,12 @@ struct DecodingPaths {
   std::filesystem::path data;     // the run's evaluation conversations; empty without a run, or without any
   std::optional<std::filesystem::path> run;
 };
+
+// Throws Error for what check_sampling() refuses; warns of options that have no effect.
+void check_sampling_options(const SamplingSettings& sampling);
+
+// Of a path in a run's config.yaml that leads nowhere: whose it is, and that `option` gives another.
+std::string origin_in_run(const std::filesystem::path& run, std::string_view option);
 
 // A run's folder gives its export, and its target and data unless others are named. Throws Error when there
 // is no drafter, or no target for it.

@@ -20,6 +20,10 @@ namespace fs = std::filesystem;
 fs::path conversations_file(const EvalArguments& arguments, const DecodingPaths& paths) {
   const fs::path file = arguments.data.empty() ? paths.data : fs::path(arguments.data);
   if (file.empty()) throw Error("name the conversations to decode with --data FILE.jsonl");
+  if (arguments.data.empty() && !fs::exists(file)) {
+    throw Error(fmt::format("{}: there are no conversations here; {}", file.string(),
+                            origin_in_run(*paths.run, "--data FILE.jsonl")));
+  }
   return file;
 }
 
@@ -41,7 +45,7 @@ std::function<void(std::int64_t)> show_progress(std::int64_t total) {
 }  // namespace
 
 int run_eval(const EvalArguments& arguments) {
-  check_sampling(arguments.sampling);
+  check_sampling_options(arguments.sampling);
   const DecodingPaths paths = find_decoding_paths(arguments.decoding);
   const fs::path file = conversations_file(arguments, paths);
   const fs::path output = output_file(arguments, paths);

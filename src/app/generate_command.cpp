@@ -9,12 +9,22 @@
 #include "base/error.h"
 #include "base/terminal.h"
 #include "data/chat.h"
+#include "data/utf8.h"
 #include "generate/speculate.h"
 
 namespace draftsmith {
 namespace {
 
+// Offsets count from the text's own beginning, not that of the template around it.
+void check_utf8(const char* option, const std::string& text) {
+  const std::size_t valid = valid_utf8_bytes(text);
+  if (valid == text.size()) return;
+  throw Error(fmt::format("{} is not UTF-8: its byte at offset {} starts no character", option, valid));
+}
+
 std::vector<std::int32_t> encode_prompt(const GenerateArguments& arguments, const DecodingModels& models) {
+  check_utf8("--raw", arguments.raw);
+  check_utf8("--prompt", arguments.prompt);
   if (!arguments.raw.empty()) return models.tokenizer.encode(arguments.raw);
   if (arguments.prompt.empty()) throw Error("the prompt is empty; give --prompt TEXT or --raw TEXT");
   const Message message{.role = "user", .content = arguments.prompt};
@@ -51,7 +61,7 @@ void print_summary(const GenerateArguments& arguments, const PromptState& prompt
 }  // namespace
 
 int run_generate(const GenerateArguments& arguments) {
-  check_sampling(arguments.sampling);
+  check_sampling_options(arguments.sampling);
   const DecodingPaths paths = find_decoding_paths(arguments.decoding);
   const DecodingModels models = load_decoding_models(arguments.decoding, paths);
   const std::vector<std::int32_t> prompt = encode_prompt(arguments, models);

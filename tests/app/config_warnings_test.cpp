@@ -31,6 +31,16 @@ TEST(ConfigWarnings, AShardedOptimizerTakesTwoDrafters) {
   EXPECT_THAT(config_warnings(config, 8), IsEmpty());
 }
 
+TEST(ConfigWarnings, SamplingTakesATemperature) {
+  EXPECT_THAT(sampling_warning({}), IsEmpty());
+  EXPECT_THAT(
+      sampling_warning({.top_p = 0.5, .greedy_drafts = true, .seed = 1}),
+      HasSubstr(
+          "without effect at temperature 0, where nothing is drawn: --top-p, --seed, --greedy-drafts;"));
+  EXPECT_THAT(sampling_warning({.temperature = 1, .top_p = 0.5, .greedy_drafts = true, .seed = 1}),
+              IsEmpty());
+}
+
 TEST(ConfigWarnings, MoreThreadsThanCoresAreForNoCpuDevice) {
   RunConfig config;
   config.devices.threads = 9;

@@ -185,6 +185,36 @@ TEST_F(DecodingCommands, ARunGivesItsExportTargetAndData) {
   EXPECT_TRUE(fs::exists(run / "eval.json"));
 }
 
+TEST_F(DecodingCommands, ARunThatIsUsedElsewhereSaysWhoseItsPathsAreAndHowToGiveOthers) {
+  const fs::path run = folder_.path() / "run";
+  folder_.write("run/config.yaml",
+                "target: gone/target\ndata: {train: t.jsonl, eval: gone.jsonl}\noutput: run\n");
+  write_random_drafter(run / "export");
+  EXPECT_THAT(type({"generate", run, "--prompt", "x"}).err,
+              AllOf(HasSubstr("gone/target: expected the folder of a target"),
+                    HasSubstr("the path is that in " + (run / "config.yaml").string()),
+                    HasSubstr("give another path with --target FOLDER")));
+  EXPECT_THAT(type({"eval", run, "--target", target()}).err,
+              AllOf(HasSubstr("gone.jsonl: "), HasSubstr((run / "config.yaml").string()),
+                    HasSubstr("give another path with --data FILE.jsonl")));
+}
+
+TEST_F(DecodingCommands, ARunWhoseConfigurationIsDamagedNamesItsExportInstead) {
+  const fs::path run = folder_.path() / "run";
+  folder_.write("run/config.yaml", "target: [\n");
+  write_random_drafter(run / "export");
+  EXPECT_THAT(type({"generate", run, "--target", target(), "--prompt", "x"}).err,
+              AllOf(HasSubstr("this is not YAML"),
+                    HasSubstr("name " + (run / "export").string() + " in place of the run")));
+}
+
+TEST_F(DecodingCommands, APromptThatIsNoUtf8IsRefusedByItsOwnOffset) {
+  for (const char* option : {"--prompt", "--raw"}) {
+    EXPECT_THAT(type({"generate", drafter(), "--target", target(), option, "a\xff"}).err,
+                HasSubstr(std::string(option) + " is not UTF-8: its byte at offset 1 starts no character"));
+  }
+}
+
 TEST_F(DecodingCommands, WhatDoesNotFitIsRefused) {
   const auto expect_error = [](const std::vector<std::string>& arguments, const std::string& message) {
     const Outcome outcome = type(arguments);
