@@ -95,25 +95,64 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   JsonValue root_;
 };
 
-nlohmann::ordered_json to_library(const JsonValue& value) {
-  if (const auto* array = value.get<JsonArray>()) {
-    auto out = nlohmann::ordered_json::array();
-    for (const JsonValue& item : *array) out.push_back(to_library(item));
-    return out;
+// Writes straight from our values: the library's document takes memory when it goes, and ends the process where there is
+// none.
+class Writer {
+ public:
+  explicit Writer(JsonLayout layout) : indented_(layout == JsonLayout::indented) {}
+
+  std::string take() { return std::move(text_); }
+
+  void write(const JsonValue& value) {
+    if (const auto* array = value.get<JsonArray>()) {
+      write_items('[', *array, ']', [this](const JsonValue& item) { write(item); });
+    } else if (const auto* object = value.get<JsonObject>()) {
+      write_items('{', *object, '}', [this](const JsonMember& member) {
+        write_scalar(member.key);
+        text_ += indented_ ? ": " : ":";
+        write(member.value);
+      });
+    } else if (const auto* boolean = value.get<bool>()) {
+      write_scalar(*boolean);
+    } else if (const auto* integer = value.get<std::int64_t>()) {
+      write_scalar(*integer);
+    } else if (const auto* number = value.get<double>()) {
+      write_scalar(*number);
+    } else if (const auto* text = value.get<std::string>()) {
+      write_scalar(*text);
+    } else {
+      write_scalar(nullptr);
+    }
   }
-  if (const auto* object = value.get<JsonObject>()) {
-    auto out = nlohmann::ordered_json::object();
-    // Appended without looking for the key, which stands once: an object may have 100,000 members.
-    auto& members = out.get_ref<nlohmann::ordered_json::object_t&>();
-    for (const JsonMember& member : *object) members.emplace_back(member.key, to_library(member.value));
-    return out;
+
+ private:
+  template <typename Items, typename WriteItem>
+  void write_items(char opening, const Items& items, char closing, WriteItem write_item) {
+    text_ += opening;
+    ++depth_;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (i > 0) text_ += ',';
+      break_line();
+      write_item(items[i]);
+    }
+    --depth_;
+    if (!items.empty()) break_line();
+    text_ += closing;
   }
-  if (const auto* boolean = value.get<bool>()) return *boolean;
-  if (const auto* integer = value.get<std::int64_t>()) return *integer;
-  if (const auto* number = value.get<double>()) return *number;
-  if (const auto* text = value.get<std::string>()) return *text;
-  return nullptr;
-}
+
+  void write_scalar(const nlohmann::json& scalar) {
+    const auto replace = nlohmann::json::error_handler_t::replace;  // of bytes that are not UTF-8
+    text_ += scalar.dump(-1, ' ', false, replace);
+  }
+
+  void break_line() {
+    if (indented_) text_ += '\n' + std::string(2 * depth_, ' ');
+  }
+
+  const bool indented_;
+  std::size_t depth_ = 0;
+  std::string text_;
+};
 
 }  // namespace
 
@@ -124,10 +163,9 @@ JsonValue parse_json(std::string_view text, const std::string& source) {
 }
 
 std::string write_json(const JsonValue& value, JsonLayout layout) {
-  const bool indented = layout == JsonLayout::indented;
-  const nlohmann::ordered_json document = to_library(value);
-  const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // of bytes that are not UTF-8
-  return document.dump(indented ? 2 : -1, ' ', false, replace) + (indented ? "\n" : "");
+  Writer writer(layout);
+  writer.write(value);
+  return writer.take() + (layout == JsonLayout::indented ? "\n" : "");
 }
 
 const JsonValue* find_member(const JsonObject& object, std::string_view key) {

@@ -13,6 +13,10 @@ TEST(Json, WhatIsWrittenIsWhatWasReadInItsOrder) {
   EXPECT_EQ(write_json(parse_json(text, "case"), JsonLayout::compact), text);
   EXPECT_EQ(write_json(parse_json("{\"a\":[1]}", "case"), JsonLayout::indented),
             "{\n  \"a\": [\n    1\n  ]\n}\n");
+  EXPECT_EQ(
+      write_json(parse_json("{\"a\":{\"b\":[],\"c\":{}},\"d\":[null,\"\\n\"]}", "case"),
+                 JsonLayout::indented),
+      "{\n  \"a\": {\n    \"b\": [],\n    \"c\": {}\n  },\n  \"d\": [\n    null,\n    \"\\n\"\n  ]\n}\n");
 }
 
 TEST(Json, KeepsWholeNumbersApartFromOthers) {
