@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "data/hf_config.h"
 #include "model/target_shape.h"
+#include "train/export_run.h"
 #include "train/run_folder.h"
 
 namespace draftsmith {
@@ -34,6 +35,22 @@ RunConfig read_run_config(const RunFolder& run) {
     throw Error(
         fmt::format("{}. Its drafter needs no config.yaml: name {} in place of the run, with --target FOLDER",
                     failure.what(), run.exported().string()));
+  }
+}
+
+// Its drafts of another target's features are checked all the same, but hardly accepted.
+void warn_of_other_target(const DecodingPaths& paths) {
+  try {
+    const auto trained = exported_target(paths.drafter);
+    if (!trained || *trained == identify_target(paths.target, trained->samples)) return;
+    log_warning(fmt::format(
+        "{}: this drafter was trained on another target than {} (its config.json or its weights differ): "
+        "what is said stays the target's own, but fewer drafts are accepted; give the drafter's own with "
+        "--target FOLDER",
+        paths.drafter.string(), paths.target.string()));
+  } catch (const Error& failure) {
+    log_warning(
+        fmt::format("{}. Whether the drafter was trained on this target is not known", failure.what()));
   }
 }
 
@@ -111,6 +128,7 @@ DecodingModels load_decoding_models(const DecodingArguments& arguments, const De
       thread_warning("--threads", models.device.name.kind, arguments.threads, this_machine().cores);
   if (!warning.empty()) log_warning(warning);
   check_drafter_fits(models.drafter.shape, models.target);
+  warn_of_other_target(paths);
   if (models.tokenizer.size() > models.target.vocabulary) {
     throw Error(
         fmt::format("{}: the tokenizer has token {}, but the target's table has {} rows; the files "

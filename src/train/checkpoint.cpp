@@ -81,11 +81,7 @@ std::string facts_text(const CheckpointFacts& facts) {
       {"position", {JsonObject{{"epoch", {facts.position.epoch}}, {"place", {facts.position.place}}}}},
       {"wall_s", {facts.wall_s}},
       {"data", identity_json(facts.data)}};
-  if (facts.target) {
-    json.push_back(
-        {"target",
-         {JsonObject{{"samples", {facts.target->samples}}, {"checksum", {facts.target->checksum}}}}});
-  }
+  if (facts.target) json.push_back({"target", identity_json(*facts.target)});
   if (facts.evaluation) {
     json.push_back({"evaluation", evaluation_json(*facts.evaluation, facts.evaluated_on)});
   }
@@ -167,11 +163,7 @@ CheckpointFacts read_checkpoint_facts(const fs::path& folder) {
                                      .place = position.integer("place", {})},
                         .wall_s = fields.number("wall_s", {}),
                         .data = read_identity(fields.object("data"))};
-  if (const auto target = fields.find_object("target")) {
-    // Without a number of samples: one, the first of each tensor.
-    facts.target = {.samples = target->find_integer("samples", {.least = 1, .most = 1024}).value_or(1),
-                    .checksum = target->integer("checksum", {})};
-  }
+  if (const auto target = fields.find_object("target")) facts.target = read_target_identity(*target);
   if (const auto evaluation = fields.find_object("evaluation")) {
     facts.evaluation = read_evaluation(*evaluation);
     if (const auto data = evaluation->find_object("data")) facts.evaluated_on = read_identity(*data);

@@ -103,6 +103,7 @@ std::string origin_text(const CheckpointFacts& facts) {
   JsonObject json{{"step", {facts.step}}};
   if (facts.evaluation) json.push_back({"acceptance", {facts.evaluation->acceptance}});
   if (facts.evaluated_on) json.push_back({"evaluated_on", identity_json(*facts.evaluated_on)});
+  if (facts.target) json.push_back({"target", identity_json(*facts.target)});
   return write_json({json}, JsonLayout::indented);
 }
 
@@ -129,6 +130,14 @@ std::optional<ExportOrigin> find_origin(const std::filesystem::path& exported) {
 }
 
 }  // namespace
+
+std::optional<TargetIdentity> exported_target(const std::filesystem::path& folder) {
+  const std::string path = (folder / "origin.json").string();
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const JsonValue json = parse_json(read_text_file(path), path);
+  const auto target = JsonFields(path, "", json).find_object("target");
+  return target ? std::optional(read_target_identity(*target)) : std::nullopt;
+}
 
 ExportedRun export_run(const RunFolder& folder, const std::string& which) {
   checkpoints_of(folder);  // any other folder is left as it is

@@ -31,4 +31,8 @@ struct ExportedRun {
 // damaged or gone. Needs the run's folder alone. Throws Error.
 ExportedRun export_run(const RunFolder& folder, const std::string& which);
 
+// The target that an export's drafter was trained on; none where its origin.json, or none, does not say. Throws Error for
+// one that cannot be read.
+std::optional<TargetIdentity> exported_target(const std::filesystem::path& folder);
+
 }  // namespace draftsmith

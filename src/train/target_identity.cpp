@@ -53,4 +53,14 @@ TargetIdentity identify_target(const std::filesystem::path& folder, std::int64_t
   return {.samples = samples, .checksum = checksum};
 }
 
+JsonValue identity_json(const TargetIdentity& identity) {
+  return {JsonObject{{"samples", {identity.samples}}, {"checksum", {identity.checksum}}}};
+}
+
+// Without a number of samples: one, the first of each tensor.
+TargetIdentity read_target_identity(const JsonFields& fields) {
+  return {.samples = fields.find_integer("samples", {.least = 1, .most = 1024}).value_or(1),
+          .checksum = fields.integer("checksum", {})};
+}
+
 }  // namespace draftsmith

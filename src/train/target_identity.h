@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "data/json_fields.h"
+
 namespace draftsmith {
 
-// What a checkpoint says of its target.
+// What a checkpoint and an export say of their target.
 struct TargetIdentity {
   std::int64_t samples = 0;   // of each tensor, at most
   std::int64_t checksum = 0;  // CRC-32C
@@ -23,5 +25,8 @@ inline constexpr std::int64_t kTargetSamples =
 // folder does not. Not seen is an edit that lies between the pieces: single values, or a few rows of a large table.
 // Throws Error for what cannot be read.
 TargetIdentity identify_target(const std::filesystem::path& folder, std::int64_t samples);
+
+JsonValue identity_json(const TargetIdentity& identity);
+TargetIdentity read_target_identity(const JsonFields& fields);
 
 }  // namespace draftsmith

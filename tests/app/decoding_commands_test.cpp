@@ -16,6 +16,7 @@
 #include "model/drafter_export.h"
 #include "model/drafter_loader.h"
 #include "support/temporary_folder.h"
+#include "train/target_identity.h"
 
 namespace draftsmith {
 namespace {
@@ -206,6 +207,22 @@ TEST_F(DecodingCommands, ARunWhoseConfigurationIsDamagedNamesItsExportInstead) {
   EXPECT_THAT(type({"generate", run, "--target", target(), "--prompt", "x"}).err,
               AllOf(HasSubstr("this is not YAML"),
                     HasSubstr("name " + (run / "export").string() + " in place of the run")));
+}
+
+TEST_F(DecodingCommands, AnotherTargetThanTheDraftersIsWarnedOf) {
+  TargetIdentity trained = identify_target(target(), 2);
+  const auto error_when_trained_on = [&](const TargetIdentity& identity) {
+    folder_.write("drafter/origin.json",
+                  write_json({JsonObject{{"target", identity_json(identity)}}}, JsonLayout::compact));
+    const Outcome outcome =
+        type({"generate", drafter(), "--target", target(), "--prompt", kQuestion, "--max-new-tokens", "2"});
+    EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(error_when_trained_on(trained), testing::Not(HasSubstr("warning")));
+  ++trained.checksum;
+  EXPECT_THAT(error_when_trained_on(trained),
+              HasSubstr("this drafter was trained on another target than " + target()));
 }
 
 TEST_F(DecodingCommands, APromptThatIsNoUtf8IsRefusedByItsOwnOffset) {

@@ -57,6 +57,14 @@ TEST(ExportRun, HoldsTheMastersOfTheChosenCheckpointRoundedToBf16) {
       << card;
 }
 
+TEST(ExportRun, SaysWhichTargetItsDrafterWasTrainedOn) {
+  TinyRun run;
+  run.train();
+  EXPECT_EQ(exported_target(export_run(run.folder(), "last").folder),
+            identify_target(run.config.target, kTargetSamples));
+  EXPECT_EQ(exported_target(run.folder().path), std::nullopt);
+}
+
 TEST(ExportRun, TheCardSaysHowOftenTheDataWasSeen) {
   TinyRun run;
   run.documents = 7;
