@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <new>
 #include <thread>
 
 #include <fcntl.h>
@@ -102,6 +103,22 @@ TEST(Failure, OfAnEvaluationStillWritesTheCheckpointThatWaitsForIt) {
   run.train(ExistingFolder::resume);
   EXPECT_EQ(straight.state(6), run.state(6));
   expect_same_evaluations(straight.evaluations(), run.evaluations());  // it is made up for
+}
+
+TEST(Failure, MemoryThatRunsOutSaysWhatToLowerAndWhereToGoOn) {
+  TinyRun run;
+  run.config.train.steps = 100;
+  run.config.train.checkpoint.every = 4;
+  run.config.train.eval.every = 4;
+  run.evaluation_documents = 6;
+  run.hooks.at = [](PipelinePoint point, std::int64_t, Slot*) {
+    if (point == PipelinePoint::evaluated) throw std::bad_alloc();
+  };
+  within_limit([&] {
+    expect_error([&] { run.train(); },
+                 {"a limit on it (ulimit -v, a control group), has run out", "a lower train.context_tokens",
+                  "checkpoints/step-00000004", "--resume"});
+  });
 }
 
 // From here on no byte of the run's log finds room: its open file becomes that of a full disk.
