@@ -56,10 +56,11 @@ void clear(std::byte* memory, std::int64_t bytes) {
 double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 [[noreturn]] void refuse(std::int64_t bytes, const std::string& where) {
-  throw Error(
-      fmt::format("{:.2f} GiB could not be allocated on {}. Lower train.context_tokens or train.blocks; "
-                  "`draftsmith plan` shows what takes how much",
-                  gibibytes(bytes), where));
+  throw Error(fmt::format(
+      "{:.2f} GiB could not be allocated on {}. Raise a limit of memory (ulimit -v, a control group), or "
+      "take less: of a run lower train.context_tokens or train.blocks (`draftsmith plan` shows what takes "
+      "how much), of eval and generate --max-new-tokens",
+      gibibytes(bytes), where));
 }
 
 }  // namespace

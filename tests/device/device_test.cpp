@@ -60,8 +60,10 @@ TEST(Buffer, IsAlignedAndClear) {
 
 TEST(Buffer, SaysWhatCouldNotBeAllocated) {
   const Device device{};
-  EXPECT_THAT([&] { Buffer::on_device(device, std::int64_t{1} << 60); },
-              ThrowsMessage<Error>(testing::AllOf(HasSubstr("cpu:0"), HasSubstr("draftsmith plan"))));
+  EXPECT_THAT(
+      [&] { Buffer::on_device(device, std::int64_t{1} << 60); },
+      ThrowsMessage<Error>(testing::AllOf(HasSubstr("cpu:0"), HasSubstr("ulimit -v"),
+                                          HasSubstr("draftsmith plan"), HasSubstr("--max-new-tokens"))));
 }
 
 TEST(AvailableBytes, AreTheMachinesUnlessTheDeviceIsLimited) {
