@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -55,12 +56,14 @@ void clear(std::byte* memory, std::int64_t bytes) {
 
 double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-[[noreturn]] void refuse(std::int64_t bytes, const std::string& where) {
+constexpr std::string_view kHostAdvice = "Raise a limit of memory (ulimit -v, a control group), or take less";
+constexpr std::string_view kCardAdvice = "End what else uses the card, or take less";
+
+[[noreturn]] void refuse(std::int64_t bytes, const std::string& where, std::string_view advice) {
   throw Error(fmt::format(
-      "{:.2f} GiB could not be allocated on {}. Raise a limit of memory (ulimit -v, a control group), or "
-      "take less: of a run lower train.context_tokens or train.blocks (`draftsmith plan` shows what takes "
-      "how much), of eval and generate --max-new-tokens",
-      gibibytes(bytes), where));
+      "{:.2f} GiB could not be allocated on {}. {}: of a run lower train.context_tokens or train.blocks "
+      "(`draftsmith plan` shows what takes how much), of eval and generate --max-new-tokens",
+      gibibytes(bytes), where, advice));
 }
 
 }  // namespace
@@ -104,13 +107,15 @@ Buffer Buffer::on_device(const Device& device, std::int64_t bytes) {
     std::byte* memory = cuda::allocate(device.name.index, size);
     if (memory == nullptr) {
       const cuda::MemoryInfo info = cuda::memory_info(device.name.index);
-      refuse(bytes, fmt::format("{}, where {:.2f} of {:.2f} GiB are free", device.name.text(),
-                                gibibytes(info.free_bytes), gibibytes(info.total_bytes)));
+      refuse(bytes,
+             fmt::format("{}, where {:.2f} of {:.2f} GiB are free", device.name.text(),
+                         gibibytes(info.free_bytes), gibibytes(info.total_bytes)),
+             kCardAdvice);
     }
     return Buffer(memory, bytes, {Where::gpu, device.name.index, 0});
   }
   std::byte* memory = allocate_pages(size);
-  if (memory == nullptr) refuse(bytes, device.name.text());
+  if (memory == nullptr) refuse(bytes, device.name.text(), kHostAdvice);
   clear(memory, size);
   return Buffer(memory, bytes, {Where::host, 0, 0});
 }
@@ -120,7 +125,8 @@ Buffer Buffer::pinned(std::int64_t bytes) {
   const std::int64_t size = rounded(bytes);
   const Where where = cuda::opened() ? Where::pinned : Where::host;
   std::byte* const memory = where == Where::pinned ? cuda::allocate_pinned(size) : allocate_pages(size);
-  if (memory == nullptr) refuse(bytes, where == Where::pinned ? "the host as pinned memory" : "the host");
+  if (memory == nullptr)
+    refuse(bytes, where == Where::pinned ? "the host as pinned memory" : "the host", kHostAdvice);
   clear(memory, size);
   g_pinned_bytes += size;
   return Buffer(memory, bytes, {where, 0, size});
