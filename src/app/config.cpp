@@ -13,6 +13,7 @@
 
 #include <fmt/core.h>
 #include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/null.h>
 #include <yaml-cpp/yaml.h>
 
 #include "app/config_check.h"
@@ -276,17 +277,29 @@ void read_override(const std::string& text, Reader& reader) {
   if (equals == std::string::npos || name.empty()) {
     return reader.add_problem({text, "an override is name=value, as in train.steps=800"});
   }
+  std::string typed = text.substr(equals + 1);
+  typed.erase(0, typed.find_first_not_of(' '));
+  typed.erase(typed.find_last_not_of(' ') + 1);
+  const Option* const option = find_option(name);
+  const std::string unset = option && (option->may_be_auto || option->may_be_null)
+                                ? fmt::format("; {}=null leaves it out", name)
+                                : "";
   // What a shell makes of a variable that is not set must not unset an option.
-  if (text.find_first_not_of(' ', equals + 1) == std::string::npos) {
-    return reader.add_problem({text,
-                               "nothing follows the =; an override is name=value, as in train.steps=800, "
-                               "and name=null leaves out what need not be said"});
+  if (typed.empty()) {
+    return reader.add_problem(
+        {text, "nothing follows the =; an override is name=value, as in train.steps=800" + unset});
   }
   YAML::Node value;
   try {
-    value = YAML::Load(text.substr(equals + 1));
+    value = YAML::Load(typed);
   } catch (const YAML::Exception& error) {
     return reader.add_problem({text, fmt::format("the value is not YAML: {}", error.msg)});
+  }
+  // Nor may what YAML takes for a comment or a mark of its own.
+  if (value.IsNull() && !YAML::IsNullString(typed)) {
+    return reader.add_problem(
+        {text, fmt::format("YAML finds no value here; as text it stands in quotes, {}='\"{}\"'{}", name,
+                           typed, unset)});
   }
   const auto place_of = [&](const YAML::Node&) { return text; };
   reader.read_entry({.name = name, .key = YAML::Node(name), .value = value}, place_of);

@@ -7,6 +7,7 @@
 
 #include "app/options.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "device/device.h"
 
 namespace draftsmith {
@@ -31,8 +32,8 @@ void check_paths(const RunConfig& config, Findings& findings) {
                                                               {"output", &config.output}};
   for (const auto& [option, path] : paths) {
     if (path->find('\0') != path->npos) {
-      findings.push_back(
-          {option, fmt::format("'{}' is {}: a path has no zero byte; write it without", option, *path)});
+      findings.push_back({option, fmt::format("'{}' is {}: a path has no zero byte; write it without", option,
+                                              printable(*path))});
     }
     if (*path != "~" && !path->starts_with("~/")) continue;
     findings.push_back(

@@ -45,7 +45,7 @@ void warn_of_other_target(const DecodingPaths& paths) {
     if (!trained || *trained == identify_target(paths.target, trained->samples)) return;
     log_warning(fmt::format(
         "{}: this drafter was trained on another target than {} (its config.json or its weights differ): "
-        "what is said stays the target's own, but fewer drafts are accepted; give the drafter's own with "
+        "what is said stays the target's own, but fewer drafts may be accepted; give the drafter's own with "
         "--target FOLDER",
         paths.drafter.string(), paths.target.string()));
   } catch (const Error& failure) {

@@ -128,7 +128,8 @@ bool is_allowed(const Option& option, const OptionScalar& scalar) {
       const AllowedReals& range = option.reals;
       return std::isfinite(value) && !vanishes(value) &&
              (range.excludes_least ? value > range.least : value >= range.least) &&
-             (range.excludes_most ? value < range.most : value <= range.most);
+             (range.excludes_most ? static_cast<float>(value) < static_cast<float>(range.most)
+                                  : value <= range.most);
     }
     case ValueType::text:
       return text && !text->empty();
@@ -154,6 +155,10 @@ std::string refusal_hint(const Option& option, const OptionScalar& scalar, const
   if (option.type == ValueType::real && real && vanishes(*real)) {
     return fmt::format(", which is nearer to 0 than float32 keeps a number: its smallest is {}",
                        kSmallestFloat);
+  }
+  if (option.type == ValueType::real && real && option.reals.excludes_most && *real < option.reals.most &&
+      static_cast<float>(*real) >= static_cast<float>(option.reals.most)) {
+    return fmt::format(", which float32 takes for {}", option.reals.most);
   }
   return {};
 }

@@ -56,6 +56,8 @@ std::string_view advice_on(int error_number) {
     case EMFILE:
     case ENFILE:
       return "; raise the limit of open files (ulimit -n)";
+    case EFBIG:
+      return "; raise the limit of a file's size (ulimit -f)";
     case ENAMETOOLONG:
       return "; choose a shorter path";
     case ENOMEM:

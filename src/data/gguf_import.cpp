@@ -61,10 +61,10 @@ std::string others_in(const fs::path& folder) {
   return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-// An empty folder is as good as none; of others only what an import wrote, and nothing else, is ever replaced.
-void check_replaceable(const fs::path& folder, ExistingImport existing) {
+// An empty folder is as good as none; of others only what an import wrote, and nothing else, is ever replaced. `name` is
+// what errors call the folder.
+void check_replaceable(const fs::path& folder, const std::string& name, ExistingImport existing) {
   if (!fs::exists(folder)) return;
-  const std::string name = folder.string();
   if (!fs::is_directory(folder))
     throw Error(fmt::format("{}: expected a folder, found a file; name another folder", name));
   if (fs::is_empty(folder)) return;
@@ -74,11 +74,15 @@ void check_replaceable(const fs::path& folder, ExistingImport existing) {
                     "--overwrite does not remove; name another folder",
                     name, others));
   }
-  if (const auto gap = gap_in_snapshot(folder)) {
+  const auto gap = gap_in_snapshot(folder);
+  const auto* const lacking =
+      std::find_if(std::begin(kWritten), std::end(kWritten),
+                   [&](std::string_view file) { return !fs::is_regular_file(folder / file); });
+  if (gap || lacking != std::end(kWritten)) {
     throw Error(
         fmt::format("{}: expected an imported model, found one that no import wrote or that is not whole, "
-                    "which --overwrite does not remove ({}); name another folder",
-                    name, *gap));
+                    "which --overwrite does not remove ({}); name another folder, or remove it yourself",
+                    name, gap ? *gap : fmt::format("it has no {}", *lacking)));
   }
   if (existing == ExistingImport::refuse)
     throw Error(
@@ -106,7 +110,7 @@ fs::path place_of(const fs::path& folder) {
 
 ImportedModel import_gguf(const GgufImport& import) {
   const fs::path place = place_of(import.folder);
-  check_replaceable(import.folder, import.existing);
+  check_replaceable(place, import.folder.string(), import.existing);
   const GgufFile file(import.source);
   ImportedModel result{.config = read_gguf_llama(file)};
   const std::vector<LlamaTensor> tensors = llama_tensors(result.config);
@@ -123,8 +127,11 @@ ImportedModel import_gguf(const GgufImport& import) {
   atomic_write_file(folder.file("tokenizer.json"), tokenizer.tokenizer);
   atomic_write_file(folder.file("tokenizer_config.json"), tokenizer.tokenizer_config);
   read_back(import, folder.folder());
-  check_replaceable(import.folder, import.existing);  // writing took its time
-  folder.commit();
+  // Somebody may have put something there meanwhile.
+  folder.commit(SnapshotWriter::Strangers::go, [&](const fs::path& replaced) {
+    check_replaceable(replaced, import.folder.string(), import.existing);
+  });
+  result.folder = place;
   result.tensors = static_cast<std::int64_t>(tensors.size());
   result.tokens = tokenizer.tokens;
   result.has_chat_template = tokenizer.has_chat_template;

@@ -21,7 +21,8 @@ struct GgufImport {
 };
 
 struct ImportedModel {
-  TargetConfigFile config;  // dtype is that of the weights
+  std::filesystem::path folder;  // without links
+  TargetConfigFile config;       // dtype is that of the weights
   std::int64_t tensors = 0;
   std::int64_t tokens = 0;
   bool has_chat_template = false;

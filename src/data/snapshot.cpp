@@ -103,6 +103,29 @@ std::optional<std::vector<ListedFile>> find_list(const std::filesystem::path& fo
   }
 }
 
+// By its list, which is among them; empty without one that can be read.
+std::set<std::filesystem::path> listed_in(const std::filesystem::path& folder) {
+  std::set<std::filesystem::path> names;
+  if (const auto list = find_list(folder)) {
+    names.insert(kChecksumFile);
+    for (const ListedFile& file : *list) names.insert(file.name);
+  }
+  return names;
+}
+
+// The files and links in `folder` that are none of `own`, by name.
+std::vector<std::filesystem::path> beside(const std::filesystem::path& folder,
+                                          const std::set<std::filesystem::path>& own) {
+  std::vector<std::filesystem::path> others;
+  for (const auto& item : std::filesystem::recursive_directory_iterator(folder)) {
+    const std::filesystem::path name = item.path().lexically_relative(folder);
+    const bool is_folder = item.is_directory() && !item.is_symlink();
+    if (!is_folder && !own.contains(name)) others.push_back(name);
+  }
+  std::sort(others.begin(), others.end());
+  return others;
+}
+
 void sync_folders(const std::filesystem::path& folder) {
   for (const auto& item : std::filesystem::recursive_directory_iterator(folder))
     if (item.is_directory() && !item.is_symlink()) sync_folder(item.path());
@@ -163,7 +186,8 @@ std::filesystem::path SnapshotWriter::file(const std::filesystem::path& name) co
   return path;
 }
 
-void SnapshotWriter::commit(Strangers strangers) {
+void SnapshotWriter::commit(Strangers strangers,
+                            const std::function<void(const std::filesystem::path&)>& check) {
   DRAFTSMITH_CHECK(!temporary_path_.empty(), "a snapshot is committed once");
   std::vector<ListedFile> files;
   for (const auto& item : std::filesystem::recursive_directory_iterator(temporary_path_))
@@ -178,10 +202,19 @@ void SnapshotWriter::commit(Strangers strangers) {
     keep_strangers(final_path_, temporary_path_);
   }
 
-  if (::renameat2(AT_FDCWD, temporary_path_.c_str(), AT_FDCWD, final_path_.c_str(),
-                  replaces ? RENAME_EXCHANGE : 0) != 0)
+  const auto rename = [&] {
+    return ::renameat2(AT_FDCWD, temporary_path_.c_str(), AT_FDCWD, final_path_.c_str(),
+                       replaces ? RENAME_EXCHANGE : 0) == 0;
+  };
+  if (!rename())
     throw_file_error(final_path_, replaces ? "replace this folder (remove it first)" : "rename to this name",
                      errno);
+  try {
+    if (replaces && check) check(temporary_path_);
+  } catch (...) {
+    if (!rename()) throw_file_error(final_path_, "give this name back to what had it", errno);
+    throw;
+  }
   const std::filesystem::path replaced = std::exchange(temporary_path_, {});
   sync_folder(parent_folder(final_path_));
   if (replaces) remove_all_of(replaced);
@@ -205,32 +238,17 @@ void verify_snapshot(const std::filesystem::path& folder, const SnapshotCheck& c
 }
 
 std::vector<std::filesystem::path> strangers_in(const std::filesystem::path& folder) {
-  std::set<std::filesystem::path> listed;
-  if (const auto list = find_list(folder)) {
-    listed.insert(kChecksumFile);
-    for (const ListedFile& file : *list) listed.insert(file.name);
-  }
-  std::vector<std::filesystem::path> strangers;
-  for (const auto& item : std::filesystem::recursive_directory_iterator(folder)) {
-    const std::filesystem::path name = item.path().lexically_relative(folder);
-    const bool is_folder = item.is_directory() && !item.is_symlink();
-    if (!is_folder && !listed.contains(name)) strangers.push_back(name);
-  }
-  std::sort(strangers.begin(), strangers.end());
-  return strangers;
+  return beside(folder, listed_in(folder));
 }
 
-std::vector<std::filesystem::path> removed_with_snapshot(const std::filesystem::path& folder) {
-  const auto list = find_list(folder);
-  if (!list || strangers_in(folder).empty()) return {folder};
+std::vector<std::filesystem::path> removed_with_snapshot(const std::filesystem::path& folder,
+                                                         std::span<const std::string_view> usual) {
+  std::set<std::filesystem::path> own = listed_in(folder);
+  if (own.empty()) own.insert(usual.begin(), usual.end());
+  if (!std::filesystem::is_directory(folder) || own.empty() || beside(folder, own).empty()) return {folder};
   std::vector<std::filesystem::path> paths;
-  for (const ListedFile& file : *list) paths.push_back(folder / file.name);
-  paths.push_back(folder / kChecksumFile);
+  for (const std::filesystem::path& name : own) paths.push_back(folder / name);
   return paths;
-}
-
-void remove_snapshot(const std::filesystem::path& folder) {
-  for (const std::filesystem::path& path : removed_with_snapshot(folder)) remove_all_of(path);
 }
 
 std::optional<std::string> gap_in_snapshot(const std::filesystem::path& folder) {

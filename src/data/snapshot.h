@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +33,9 @@ class SnapshotWriter {
   // is replaced in one step: a crash leaves the old one or the new one. What its list does not name is somebody else's:
   // it goes with the old one, or is kept in the new one, outside its list, unless a new file has the name.
   enum class Strangers { go, stay };
-  void commit(Strangers strangers = Strangers::go);
+  // `check`, if any, is given the folder that was replaced, before it is removed; where it throws, all is as it was.
+  void commit(Strangers strangers = Strangers::go,
+              const std::function<void(const std::filesystem::path&)>& check = {});
 
  private:
   std::filesystem::path final_path_;
@@ -50,11 +54,10 @@ void verify_snapshot(const std::filesystem::path& folder, const SnapshotCheck& c
 // What a snapshot holds that its list does not name, relative to it: somebody else's files. Everything, without a list.
 std::vector<std::filesystem::path> strangers_in(const std::filesystem::path& folder);
 
-// Removes what the list of the snapshot names, and the folder if nothing else is in it. A folder without a list is
-// removed as a whole, and none is nothing to do.
-void remove_snapshot(const std::filesystem::path& folder);
-// The files and folders that it removes.
-std::vector<std::filesystem::path> removed_with_snapshot(const std::filesystem::path& folder);
+// What to remove of a snapshot so that files of others in it stay: the folder, or, beside others, the files that its list
+// names; without a list those of the names `usual`, and without these too the folder.
+std::vector<std::filesystem::path> removed_with_snapshot(const std::filesystem::path& folder,
+                                                         std::span<const std::string_view> usual = {});
 
 // What keeps `folder` from being complete: a list that is missing or cannot be read, or the first listed file that is
 // missing or has another size, in words. Nothing when it is complete. Contents are not read.

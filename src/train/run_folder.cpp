@@ -36,7 +36,9 @@ std::optional<std::int64_t> step_of(const fs::path& path) {
 std::vector<fs::path> removed_by_overwrite(const RunFolder& folder) {
   std::vector<fs::path> paths{folder.checkpoints(), folder.choices(), folder.metrics(), folder.report(),
                               folder.path / "eval.json"};
-  for (const fs::path& path : removed_with_snapshot(folder.exported())) paths.push_back(path);
+  constexpr std::string_view kExported[] = {"config.json", "model.safetensors", "README.md", "origin.json",
+                                            kChecksumFile};
+  for (const fs::path& path : removed_with_snapshot(folder.exported(), kExported)) paths.push_back(path);
   return paths;
 }
 
@@ -55,6 +57,16 @@ std::vector<fs::path> places_of(const fs::path& path) {
   return places;
 }
 
+// A path through what is not there yet leads, once that is made, to what nobody has looked at.
+void refuse_detour(const fs::path& path) {
+  const fs::path place = fs::weakly_canonical(path);
+  if (fs::exists(path) || !fs::exists(place)) return;
+  throw Error(
+      fmt::format("{}: expected a path of folders that are there, found one that goes through what is "
+                  "not; write {}",
+                  path.string(), place.string()));
+}
+
 // Whether there is anything but a lock and what a killed start left unfinished.
 bool holds_anything(const fs::path& folder) {
   return std::any_of(fs::directory_iterator(folder), fs::directory_iterator(), [](const auto& item) {
@@ -66,7 +78,8 @@ bool holds_anything(const fs::path& folder) {
 }  // namespace
 
 bool is_run_folder(const RunFolder& folder) {
-  std::ifstream stream(folder.config(), std::ios::binary);
+  if (!fs::exists(folder.config())) return false;
+  std::ifstream stream = open_stream(folder.config(), "this run's configuration");
   std::string first_line;
   return std::getline(stream, first_line) && first_line + '\n' == kRunMark;
 }
@@ -87,6 +100,7 @@ void check_export_place(const RunFolder& folder) {
 
 void prepare_run_folder(const RunFolder& folder, ExistingFolder existing) {
   const std::string name = folder.path.string();
+  refuse_detour(folder.path);
   if (fs::exists(folder.path) && !fs::is_directory(folder.path)) {
     throw Error(fmt::format("{}: expected a folder for the run, found a file; choose another output", name));
   }

@@ -39,7 +39,7 @@ TEST(ConfigCheck, ATildeStandsForNothing) {
 
 TEST(ConfigCheck, APathHasNoZeroByte) {
   EXPECT_THAT(findings_after([](RunConfig& run) { run.output = std::string("a\0b", 3); }),
-              HasSubstr("a path has no zero byte"));
+              HasSubstr("'output' is a\\u0000b: a path has no zero byte"));
 }
 
 TEST(ConfigCheck, ADocumentMustFitTheBudget) {

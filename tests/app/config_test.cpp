@@ -244,6 +244,18 @@ TEST(Config, NothingAsAValueIsRefused) {
               HasSubstr("run.yaml:4:1: 'train' must be a mapping with the keys steps, epochs, "));
   EXPECT_THAT(refusal(kShortest, {"train.steps="}),
               HasSubstr("train.steps=: nothing follows the =; an override is"));
+  EXPECT_THAT(refusal(kShortest, {"data.eval="}), HasSubstr("train.steps=800; data.eval=null leaves it out"));
+  EXPECT_THAT(refusal(kShortest, {"train.seed="}), Not(HasSubstr("null")));  // which it may not be
+}
+
+// Nor what YAML takes for a comment or a mark of its own.
+TEST(Config, AnOverrideOfNothingThatYamlReadsIsRefused) {
+  for (const char* typed : {"#x", "%x", "---", "...", " # x"}) {
+    EXPECT_THAT(refusal(kShortest, {std::string("drafter.init=") + typed}),
+                HasSubstr("as text it stands in quotes, drafter.init='\""))
+        << typed;
+  }
+  EXPECT_EQ(parse(kShortest, {"drafter.init=\"#x\""}).drafter.init, "#x");
 }
 
 TEST(Config, NullUnsetsWhatNeedNotBeSaid) {

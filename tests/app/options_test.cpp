@@ -66,6 +66,9 @@ TEST(Options, RangesExcludeWhatTheySay) {
   const Option& betas = *find_option("train.optimizer.betas");
   EXPECT_TRUE(is_allowed(betas, std::int64_t{0}));
   EXPECT_FALSE(is_allowed(betas, 1.0));
+  EXPECT_TRUE(is_allowed(betas, 0.9999999));
+  EXPECT_FALSE(is_allowed(betas, 0.99999999999));  // 1 in float32
+  EXPECT_EQ(refusal_hint(betas, 0.99999999999, "0.99999999999"), ", which float32 takes for 1");
   const Option& slots = *find_option("devices.queue.slots");
   EXPECT_TRUE(is_allowed(slots, std::int64_t{1}));
   EXPECT_FALSE(is_allowed(slots, std::int64_t{0}));

@@ -244,13 +244,25 @@ TEST(SpoiltRun, PlanChecksTheDrafterToBeginWith) {
   EXPECT_EQ(other.code, kExitError);
   EXPECT_THAT(other.err,
               AllOf(HasSubstr("drafter.init"), HasSubstr("drafter.intermediate: 32 here, 64 there")));
-  // Weights of the same sizes that another forward made.
-  EXPECT_THAT(plan(exported, "drafter.rms_norm_eps=1e-3").err, HasSubstr("drafter.rms_norm_eps: 0.001 here"));
-  EXPECT_THAT(plan(exported, "drafter.rope.scaling={type: linear, factor: 4}").err,
-              HasSubstr("drafter.rope.scaling.type: linear here, none there"));
   const Outcome nowhere = plan("nowhere", "drafter.intermediate=64");
   EXPECT_EQ(nowhere.code, kExitError);
   EXPECT_THAT(nowhere.err, HasSubstr("nowhere has no config.json; expected a drafter's folder"));
+}
+
+// Such as to train a drafter on for longer texts.
+TEST(SpoiltRun, ADrafterToBeginWithThatTrainingHasToAdaptIsToldOf) {
+  const Scene scene;
+  ASSERT_EQ(type({"train", run_yaml(scene)}).code, kExitDone);
+  for (const char* command : {"plan", "train"}) {
+    const Outcome outcome = type(
+        {command, run_yaml(scene), "drafter.init=" + run_folder(scene).exported().string(),
+         "drafter.intermediate=64", "drafter.rms_norm_eps=1e-3",
+         "drafter.rope.scaling={type: linear, factor: 4}", "output=" + (scene.path() / "adapted").string()});
+    EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("to which training has to adapt it"),
+                                   HasSubstr("drafter.rms_norm_eps: 0.001 here"),
+                                   HasSubstr("drafter.rope.scaling.type: linear here, none there")));
+  }
 }
 
 // A checkpoint that is whole by its checksums and yet belongs to another drafter.

@@ -358,6 +358,19 @@ TEST_F(GgufImportTest, ReplacesNoFolderThatHoldsAnythingElseAndNamesIt) {
   EXPECT_TRUE(std::filesystem::exists(folder / "notes/mine.txt"));
 }
 
+TEST_F(GgufImportTest, LooksAtThePlaceThatAPathThroughWhatIsNotThereLeadsTo) {
+  const auto source = temporary.write("model.gguf", TinyGguf("smollm", "smollm").builder.build());
+  temporary.write("imported/mine.txt", "kept");
+  expect_error([&] { import_gguf({.source = source, .folder = temporary.path() / "missing/../imported"}); },
+               {"found mine.txt, which --overwrite does not remove"});
+}
+
+TEST_F(GgufImportTest, AListWithoutFilesMakesNoImport) {
+  temporary.write("imported/checksums.json", R"({"files": []})");
+  temporary.write("imported/tokenizer.json", "of another");
+  expect_error([&] { import(TinyGguf("smollm", "smollm").builder); }, {"it has no config.json"});
+}
+
 TEST_F(GgufImportTest, FillsAnEmptyFolderAndMakesThoseAboveIt) {
   const auto source = temporary.write("model.gguf", TinyGguf("smollm", "smollm").builder.build());
   std::filesystem::create_directory(folder);

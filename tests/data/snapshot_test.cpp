@@ -181,16 +181,41 @@ TEST(Snapshot, AFileOfTheSameNameAsANewOneGivesWay) {
 TEST(Snapshot, RemovingOneLeavesWhatOthersPutIntoIt) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "s";
-  remove_snapshot(path);
+  constexpr std::string_view kUsual[] = {"weights", "state/step.json", "checksums.json"};
+  const auto remove = [&] {
+    for (const std::filesystem::path& gone : removed_with_snapshot(path, kUsual))
+      std::filesystem::remove_all(gone);
+  };
+  remove();
   write_snapshot(path, "abc");
-  remove_snapshot(path);
+  remove();
   EXPECT_FALSE(std::filesystem::exists(path));
-  write_snapshot(path, "abc");
-  add_strangers(folder);
-  remove_snapshot(path);
+  for (const bool listed : {true, false}) {
+    write_snapshot(path, "abc");
+    add_strangers(folder);
+    if (!listed) folder.write("s/checksums.json", "{");
+    remove();
+    EXPECT_FALSE(std::filesystem::exists(path / "weights"));
+    EXPECT_FALSE(std::filesystem::exists(path / "checksums.json"));
+    EXPECT_THAT(strangers_in(path), testing::ElementsAre("converted/model.gguf", "link", "notes.txt"));
+    std::filesystem::remove_all(path);
+  }
+}
+
+// What was put there while the new one was written.
+TEST(Snapshot, AReplacementThatIsRefusedLeavesAllAsItWas) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "s";
+  std::filesystem::create_directory(path);
+  SnapshotWriter writer(path);
+  atomic_write_file(writer.file("weights"), "new");
+  folder.write("s/thesis", "mine");
+  const auto refuse = [](const std::filesystem::path& replaced) {
+    if (!std::filesystem::is_empty(replaced)) throw Error("it holds something");
+  };
+  expect_error([&] { writer.commit(SnapshotWriter::Strangers::go, refuse); }, {"it holds something"});
+  EXPECT_EQ(read_text_file(path / "thesis"), "mine");
   EXPECT_FALSE(std::filesystem::exists(path / "weights"));
-  EXPECT_FALSE(std::filesystem::exists(path / "checksums.json"));
-  EXPECT_THAT(strangers_in(path), testing::ElementsAre("converted/model.gguf", "link", "notes.txt"));
 }
 
 TEST(Snapshot, SomeOfItsFilesCanBeVerifiedAlone) {

@@ -90,6 +90,17 @@ TEST(RunFolder, AFolderThatALinkNamesButIsNotThereIsNotMade) {
   expect_error([&] { run.train(); }, {run.config.output + ": expected a folder, found a link to nowhere"});
 }
 
+// Once the missing folder is made, the path would lead into what nobody has looked at.
+TEST(RunFolder, APathThroughWhatIsNotThereIsRefused) {
+  TinyRun run;
+  run.config.train.steps = 2;
+  run.train();
+  run.config.output = run.folder().path.parent_path() / "missing/.." / run.folder().path.filename();
+  for (const ExistingFolder existing : {ExistingFolder::refuse, ExistingFolder::overwrite}) {
+    expect_error([&] { run.train(existing); }, {"missing/..", "goes through what is not; write "});
+  }
+}
+
 TEST(RunFolder, AStartThatFailedDoesNotBlockTheNextOne) {
   TinyRun run;
   run.config.train.steps = 2;
