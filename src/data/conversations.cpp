@@ -22,10 +22,10 @@ namespace {
 using Json = nlohmann::json;
 
 // Without the place: a line's own line is the first.
-std::string parse_failure(const Json::exception& failure, std::size_t byte = 0, std::size_t size = 0) {
+std::string parse_failure(const Json::exception& failure) {
   std::string_view words = failure.what();
   if (const auto begin = words.find("syntax error"); begin != words.npos) words.remove_prefix(begin);
-  return json_mistake(words, byte, size);
+  return json_mistake(words);
 }
 
 Json parse_line(const std::string& line) {
@@ -34,8 +34,12 @@ Json parse_line(const std::string& line) {
     if (object.is_object()) return object;
     throw Error(std::string("expected an object, found ") + object.type_name());
   } catch (const Json::parse_error& failure) {
-    throw Error(fmt::format("is not JSON at byte {}: {}", failure.byte,
-                            parse_failure(failure, failure.byte, line.size())));
+    throw Error(
+        fmt::format("is not JSON at byte {}: {}{}", failure.byte, parse_failure(failure),
+                    failure.byte > line.size()
+                        ? "; either it is cut there, or the object goes on in the next line, where one "
+                          "line is expected (jq -c . writes it so)"
+                        : ""));
   } catch (const Json::exception& failure) {
     throw Error("is not JSON: " + parse_failure(failure));
   }

@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/failure_text.h"
 #include "base/log.h"
@@ -46,12 +47,13 @@ void announce(const TrainRequest& request, Recorder& recorder, std::int64_t step
   const DrafterShape& drafter = request.inputs.shapes.drafter;
   const CorpusCounts& counts = request.inputs.train.counts();
   const bool bf16 = request.config.train.compute == DType::bf16;
-  recorder.say(fmt::format(
-      "{} documents ({} skipped, {} cut), {} tokens of which {} supervised; {} steps in {}\n"
-      "drafter: {} layers, taps [{}], blocks of {}, mask token {}, {:.2f} M weights",
-      request.inputs.train.size(), counts.skipped, counts.truncated, counts.tokens, counts.supervised_tokens,
-      steps, bf16 ? "bf16" : "float32", drafter.layers, fmt::join(drafter.taps, ", "), drafter.block_size,
-      drafter.mask_token_id, static_cast<double>(drafter_weight_table(drafter).size) / 1e6));
+  recorder.say(
+      fmt::format("{} documents ({} skipped, {} cut), {} tokens of which {} supervised; {} steps in {}\n"
+                  "drafter: {}, taps [{}], blocks of {}, mask token {}, {:.2f} M weights",
+                  request.inputs.train.size(), counts.skipped, counts.truncated, counts.tokens,
+                  counts.supervised_tokens, steps, bf16 ? "bf16" : "float32",
+                  counted(drafter.layers, "layer"), fmt::join(drafter.taps, ", "), drafter.block_size,
+                  drafter.mask_token_id, static_cast<double>(drafter_weight_table(drafter).size) / 1e6));
 }
 
 void announce_resumed(const TrainRequest& request, const ResumedRun& resumed, Recorder& recorder) {

@@ -123,7 +123,7 @@ TEST_F(Conversations, ReadsLinesOfManyMegabytes) {
 TEST_F(Conversations, RefusesBrokenLinesByFileAndLine) {
   expect_refused("{",
                  "is not JSON at byte 2: syntax error while parsing object key - unexpected end of input; "
-                 "expected string literal; it seems to be cut there");
+                 "expected string literal; either it is cut there, or the object goes on in the next line");
   expect_refused("[1]", "expected an object, found array");
   expect_refused(std::string(1000, '{') + std::string(1 << 22, 'a'), "is not JSON at byte 2: syntax error");
   expect_refused("{}", "has no \"messages\"");
@@ -273,6 +273,8 @@ TEST_F(Conversations, AJsonDocumentIsNoFileOfJsonLines) {
   expect_error([&] { read("[" + std::string(kGood) + "]"); }, {"the beginning of a list"});
   expect_error([&] { read(object); },
                {"data.jsonl:2: expected JSON lines", "an object of several lines; jq -c . "});
+  expect_error([&] { read("{\"messages\": [\n]}\n"); },
+               {"data.jsonl:1: ", "the object goes on in the next line"});
 }
 
 TEST_F(Conversations, AnAnswerThatCallsIsNotLearnedFromItsContentAlone) {
