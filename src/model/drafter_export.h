@@ -4,8 +4,10 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "data/drafter_config.h"
+#include "data/snapshot.h"
 #include "model/shape.h"
 #include "tensor/tensor.h"
 
@@ -19,6 +21,10 @@ struct DrafterExport {
   std::string model_card;       // README.md
   std::string origin = {};      // origin.json; empty: no such file
 };
+
+// All that export_drafter writes.
+inline constexpr std::string_view kExportedFiles[] = {"config.json", "model.safetensors", "README.md",
+                                                      "origin.json", kChecksumFile};
 
 // Writes the folder aside, reads it again and compares: the configuration field by field, every weight, rounded
 // to bf16, bit for bit; then puts it into place as a whole (data/snapshot.h). Of an older one there only files that its

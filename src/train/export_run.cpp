@@ -107,22 +107,27 @@ std::string origin_text(const CheckpointFacts& facts) {
   return write_json({json}, JsonLayout::indented);
 }
 
+// What origin.json says; none of an older draftsmith, or of another program's drafter.
+std::optional<ExportOrigin> read_origin(const std::filesystem::path& exported) {
+  const std::string path = (exported / "origin.json").string();
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const JsonValue json = parse_json(read_text_file(path), path);
+  const JsonFields fields(path, "", json);
+  ExportOrigin origin{.step = fields.integer("step", {}), .acceptance = fields.find_number("acceptance", {})};
+  if (const auto data = fields.find_object("evaluated_on")) origin.evaluated_on = read_identity(*data);
+  if (const auto target = fields.find_object("target")) origin.target = read_target_identity(*target);
+  return origin;
+}
+
 // Of an export that is whole and says it. Warns of one that is not whole; one whose list was removed, as its owner does
 // who changed it, is taken at its word.
 std::optional<ExportOrigin> find_origin(const std::filesystem::path& exported) {
-  const std::string path = (exported / "origin.json").string();
   try {
     if (std::filesystem::exists(exported / kChecksumFile)) {
       verify_snapshot(exported, {.only = {"config.json", "model.safetensors", "origin.json"},
                                  .advice = "the export is damaged"});
     }
-    if (!std::filesystem::exists(path)) return std::nullopt;  // of an older draftsmith, or none
-    const JsonValue json = parse_json(read_text_file(path), path);
-    const JsonFields fields(path, "", json);
-    ExportOrigin origin{.step = fields.integer("step", {}),
-                        .acceptance = fields.find_number("acceptance", {})};
-    if (const auto data = fields.find_object("evaluated_on")) origin.evaluated_on = read_identity(*data);
-    return origin;
+    return read_origin(exported);
   } catch (const Error& error) {
     log_warning(fmt::format("{}. The older export is replaced", error.what()));
     return std::nullopt;
@@ -132,11 +137,8 @@ std::optional<ExportOrigin> find_origin(const std::filesystem::path& exported) {
 }  // namespace
 
 std::optional<TargetIdentity> exported_target(const std::filesystem::path& folder) {
-  const std::string path = (folder / "origin.json").string();
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  const JsonValue json = parse_json(read_text_file(path), path);
-  const auto target = JsonFields(path, "", json).find_object("target");
-  return target ? std::optional(read_target_identity(*target)) : std::nullopt;
+  const auto origin = read_origin(folder);
+  return origin ? origin->target : std::nullopt;
 }
 
 ExportedRun export_run(const RunFolder& folder, const std::string& which) {

@@ -11,11 +11,12 @@
 
 namespace draftsmith {
 
-// Of which checkpoint an export is (origin.json).
+// Of which checkpoint an export is, and of which target (origin.json).
 struct ExportOrigin {
   std::int64_t step = 0;
   std::optional<double> acceptance;            // held-out; none where it was not evaluated
   std::optional<CorpusIdentity> evaluated_on;  // none where that is not said
+  std::optional<TargetIdentity> target;        // likewise
 };
 
 struct ExportedRun {

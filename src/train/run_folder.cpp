@@ -14,6 +14,7 @@
 #include "data/file.h"
 #include "data/folder_lock.h"
 #include "data/snapshot.h"
+#include "model/drafter_export.h"
 
 namespace draftsmith {
 namespace {
@@ -36,9 +37,7 @@ std::optional<std::int64_t> step_of(const fs::path& path) {
 std::vector<fs::path> removed_by_overwrite(const RunFolder& folder) {
   std::vector<fs::path> paths{folder.checkpoints(), folder.choices(), folder.metrics(), folder.report(),
                               folder.path / "eval.json"};
-  constexpr std::string_view kExported[] = {"config.json", "model.safetensors", "README.md", "origin.json",
-                                            kChecksumFile};
-  for (const fs::path& path : removed_with_snapshot(folder.exported(), kExported)) paths.push_back(path);
+  for (const fs::path& path : removed_with_snapshot(folder.exported(), kExportedFiles)) paths.push_back(path);
   return paths;
 }
 

@@ -212,8 +212,9 @@ TEST_F(DecodingCommands, ARunWhoseConfigurationIsDamagedNamesItsExportInstead) {
 TEST_F(DecodingCommands, AnotherTargetThanTheDraftersIsWarnedOf) {
   TargetIdentity trained = identify_target(target(), 2);
   const auto error_when_trained_on = [&](const TargetIdentity& identity) {
-    folder_.write("drafter/origin.json",
-                  write_json({JsonObject{{"target", identity_json(identity)}}}, JsonLayout::compact));
+    folder_.write(
+        "drafter/origin.json",
+        write_json({JsonObject{{"step", {1}}, {"target", identity_json(identity)}}}, JsonLayout::compact));
     const Outcome outcome =
         type({"generate", drafter(), "--target", target(), "--prompt", kQuestion, "--max-new-tokens", "2"});
     EXPECT_EQ(outcome.code, kExitDone) << outcome.err;

@@ -14,6 +14,7 @@
 #include "data/file.h"
 #include "data/folder_lock.h"
 #include "data/snapshot.h"
+#include "model/drafter_export.h"
 #include "support/expect_error.h"
 #include "train/checkpoint.h"
 #include "train/tiny_run.h"
@@ -274,6 +275,17 @@ TEST(ExportRun, NothingIsRemovedUnderAnExport) {
   EXPECT_LE(list_checkpoints(folder).size(), 2u);  // the newest, and the best
   run.train(ExistingFolder::resume);
   EXPECT_FALSE(std::filesystem::exists(written));
+}
+
+// So that what is removed of one without its list is what was written.
+TEST(ExportRun, WritesTheFilesThatAnExportIsSaidToHave) {
+  TinyRun run;
+  run.train();
+  std::vector<std::string> names;
+  for (const auto& item : std::filesystem::directory_iterator(export_run(run.folder(), "last").folder))
+    names.push_back(item.path().filename().string());
+  EXPECT_THAT(names,
+              testing::UnorderedElementsAreArray(std::begin(kExportedFiles), std::end(kExportedFiles)));
 }
 
 TEST(ExportRun, ARunThatBeginsAnewWaitsForTheExportOfTheOlderOne) {
